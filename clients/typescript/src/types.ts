@@ -11,6 +11,15 @@ export interface About {
   preview: string[];
 }
 
+export interface Acknowledged {
+  count: number;
+}
+
+/** The number up to which a client has processed the messages. */
+export interface Acknowledgement {
+  upto: number;
+}
+
 export interface Actor {
   type: string | null;
   id: string | null;
@@ -66,6 +75,9 @@ export interface Assignment {
   end: string | null;
   lifetime: number | null;
   renewableAfter: number | null;
+  exclusive?: boolean;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   car?: Car | null;
   user?: User | null;
 }
@@ -84,9 +96,10 @@ export interface AssignmentChange {
   patch: AssignmentPatch[];
 }
 
-/** An overlapping assignment of the same car: an existing one, or one that a previous item requests. */
+/** An overlapping assignment of the same car. It exists, or a pending request or a previous item asks for it. */
 export interface AssignmentConflict {
   assignmentId?: number | null;
+  operationId?: string | null;
   item?: number | null;
   userId: number;
   start: string;
@@ -103,6 +116,8 @@ export interface AssignmentOfCar {
   userId: number | null;
   start: string;
   end: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   car?: Car | null;
   user?: User | null;
 }
@@ -112,14 +127,16 @@ export interface AssignmentOfUser {
   carId: number;
   start: string;
   end: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   car?: Car | null;
   user?: User | null;
 }
 
 export interface AssignmentPatch {
   op: PatchOperation;
-  path: "/carId" | "/userId" | "/start" | "/end" | "/lifetime" | "/renewableAfter";
-  value?: string | number | null;
+  path: "/carId" | "/userId" | "/start" | "/end" | "/lifetime" | "/renewableAfter" | "/exclusive" | "/externalId" | "/metadata" | string;
+  value?: string | number | boolean | Record<string, string> | null;
 }
 
 export interface AssignmentRequest {
@@ -149,6 +166,9 @@ export interface AssignmentUpdate {
   end?: string | Date | null;
   lifetime?: number | null;
   renewableAfter?: number | null;
+  exclusive?: boolean | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null | null;
 }
 
 /** The metadata of an authorization server (RFC 8414, section 2). */
@@ -164,6 +184,26 @@ export interface AuthorizationServer {
   response_types_supported: string[];
 }
 
+export interface AvailableCar {
+  id: number;
+  name: string;
+  description: string | null;
+  vin: string | null;
+  licensePlate: string | null;
+  brand: string | null;
+  model: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
+  freeFrom: string | null;
+  freeUntil: string | null;
+  "products@odata.count"?: number;
+  products?: Product[];
+  "assignments@odata.count"?: number;
+  assignments?: AssignmentOfCar[];
+  "groups@odata.count"?: number;
+  groups?: Group[];
+}
+
 export type Batch = AssignmentBatch | CarBatch | UserBatch | GroupBatch;
 
 /** The numbers of accepted and rejected items, and the result of each item in order. */
@@ -172,6 +212,13 @@ export interface BatchResult {
   refused: number;
   dryRun?: boolean;
   results: ItemResult[];
+}
+
+/** The booking settings of a customer. */
+export interface BookingSettings {
+  bookings: "shared" | "exclusive";
+  bookingsEnforced: boolean;
+  bookingGap: number;
 }
 
 /** The state of the log of a box. */
@@ -244,6 +291,8 @@ export interface Car {
   licensePlate: string | null;
   brand: string | null;
   model: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   "products@odata.count"?: number;
   products?: Product[];
   "assignments@odata.count"?: number;
@@ -271,6 +320,12 @@ export interface CarBatch {
   items: (CarCreation | CarChange | End)[];
 }
 
+/** The booking settings of a car; null for those of the customer. */
+export interface CarBookingSettings {
+  bookings: "shared" | "exclusive" | null;
+  bookingGap: number | null;
+}
+
 export interface CarChange {
   op: "change";
   id: number;
@@ -288,8 +343,8 @@ export interface CarOfGroup {
 
 export interface CarPatch {
   op: PatchOperation;
-  path: "/name" | "/description" | "/vin" | "/licensePlate" | "/brand" | "/model";
-  value?: string | null;
+  path: "/name" | "/description" | "/vin" | "/licensePlate" | "/brand" | "/model" | "/externalId" | "/metadata" | string;
+  value?: Record<string, string> | string | null;
 }
 
 /** The properties to change. Null removes a value. */
@@ -300,6 +355,8 @@ export interface CarUpdate {
   licensePlate?: string | null;
   brand?: string | null;
   model?: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null | null;
 }
 
 /** Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log. `names` has the day keys by which the phone finds the box. */
@@ -380,9 +437,11 @@ export interface ClientCreated {
   clientSecret: string;
 }
 
+export type ClientMode = "spec" | "strict";
+
 export interface ClientPatch {
   op: "remove" | "replace";
-  path: "/name" | "/scopes" | "/expires" | "/enabled";
+  path: "/name" | "/scopes" | "/expires" | "/enabled" | "/mode";
   value?: unknown;
 }
 
@@ -395,9 +454,10 @@ export interface ClientSecret {
 /** The properties to change. Null removes a value. */
 export interface ClientUpdate {
   name?: string | null;
-  scopes?: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[] | null;
+  scopes?: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "assignments:share" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[] | null;
   expires?: string | Date | null;
   enabled?: unknown | null;
+  mode?: ClientMode | null;
 }
 
 export interface Code {
@@ -456,6 +516,7 @@ export interface Delivery {
   type: DeliveryType;
   operationId: string | null;
   changeId: number | null;
+  eventId: number | null;
   assignmentId: number | null;
   state: DeliveryState;
   attempts: number;
@@ -466,17 +527,18 @@ export interface Delivery {
   answer: string | null;
   error: string | null;
   created: string;
-  payload: Outcome | ChangeTold | CheckpointTold;
+  payload: Outcome | ChangeTold | CheckpointTold | EventTold;
 }
 
 export interface DeliveryListed {
   id: number;
   webhookId: number;
-  webhookUrl: string;
+  webhookUrl: string | null;
   messageId: string;
   type: DeliveryType;
   operationId: string | null;
   changeId: number | null;
+  eventId: number | null;
   assignmentId: number | null;
   state: DeliveryState;
   attempts: number;
@@ -487,12 +549,12 @@ export interface DeliveryListed {
   answer: string | null;
   error: string | null;
   created: string;
-  payload: Outcome | ChangeTold | CheckpointTold;
+  payload: Outcome | ChangeTold | CheckpointTold | EventTold;
 }
 
 export type DeliveryState = "Waiting" | "Delivered" | "Dead";
 
-export type DeliveryType = "assignment.created" | "assignment.updated" | "assignment.deleted" | "customer.updated" | "car.created" | "car.updated" | "car.deleted" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "box.installed" | "box.uninstalled" | "iq.installed" | "iq.uninstalled" | "service.created" | "service.updated" | "service.deleted" | "service.paired" | "service.unpaired" | "service.terminated" | "contract.created" | "contract.updated" | "contract.deleted" | "group.created" | "group.updated" | "group.deleted" | "group.carAdded" | "group.carRemoved" | "group.productAdded" | "group.productRemoved" | "group.serviceAdded" | "group.serviceRemoved" | "group.userAdded" | "group.userRemoved" | "assignmentRequest.created" | "assignmentRequest.granted" | "assignmentRequest.rejected" | "assignmentRequest.withdrawn" | "assignmentRequest.updated" | "assignmentRequest.deleted" | "webhook.created" | "webhook.updated" | "webhook.deleted" | "deviceKey.created" | "deviceKey.updated" | "deviceKey.deleted" | "sdkKey.created" | "sdkKey.updated" | "sdkKey.deleted" | "device.created" | "device.updated" | "device.approved" | "device.lost" | "device.deleted" | "key.issued" | "key.updated" | "key.revoked" | "key.deleted" | "enrolment.created" | "enrolment.updated" | "enrolment.confirmed" | "enrolment.deleted" | "boxReport.created" | "boxReport.updated" | "boxReport.deleted" | "keyAuthority.created" | "keyAuthority.updated" | "keyAuthority.deleted" | "issuingKey.created" | "issuingKey.updated" | "issuingKey.deleted" | "serviceKey.created" | "serviceKey.updated" | "serviceKey.deleted" | "manager.granted" | "manager.withdrawn" | "role.granted" | "role.updated" | "role.withdrawn" | "invitation.created" | "invitation.updated" | "invitation.deleted" | "client.created" | "client.updated" | "client.deleted" | "scopes.granted" | "scopes.updated" | "scopes.withdrawn" | "clientSecret.created" | "clientSecret.updated" | "clientSecret.deleted" | "factorRule.set" | "factorRule.lifted" | "permission.refused" | "changes.checkpoint" | "webhook.test";
+export type DeliveryType = "assignment.created" | "assignment.updated" | "assignment.deleted" | "customer.updated" | "car.created" | "car.updated" | "car.deleted" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "box.installed" | "box.uninstalled" | "iq.installed" | "iq.uninstalled" | "service.created" | "service.updated" | "service.deleted" | "service.paired" | "service.unpaired" | "service.terminated" | "contract.created" | "contract.updated" | "contract.deleted" | "group.created" | "group.updated" | "group.deleted" | "group.carAdded" | "group.carRemoved" | "group.productAdded" | "group.productRemoved" | "group.serviceAdded" | "group.serviceRemoved" | "group.userAdded" | "group.userRemoved" | "assignmentRequest.created" | "assignmentRequest.granted" | "assignmentRequest.rejected" | "assignmentRequest.withdrawn" | "assignmentRequest.updated" | "assignmentRequest.deleted" | "webhook.created" | "webhook.updated" | "webhook.deleted" | "deviceKey.created" | "deviceKey.updated" | "deviceKey.deleted" | "sdkKey.created" | "sdkKey.updated" | "sdkKey.deleted" | "device.created" | "device.updated" | "device.approved" | "device.lost" | "device.deleted" | "key.issued" | "key.updated" | "key.revoked" | "key.deleted" | "enrolment.created" | "enrolment.updated" | "enrolment.confirmed" | "enrolment.deleted" | "boxReport.created" | "boxReport.updated" | "boxReport.deleted" | "keyAuthority.created" | "keyAuthority.updated" | "keyAuthority.deleted" | "issuingKey.created" | "issuingKey.updated" | "issuingKey.deleted" | "serviceKey.created" | "serviceKey.updated" | "serviceKey.deleted" | "manager.granted" | "manager.withdrawn" | "role.granted" | "role.updated" | "role.withdrawn" | "invitation.created" | "invitation.updated" | "invitation.deleted" | "client.created" | "client.updated" | "client.deleted" | "scopes.granted" | "scopes.updated" | "scopes.withdrawn" | "clientSecret.created" | "clientSecret.updated" | "clientSecret.deleted" | "factorRule.set" | "factorRule.lifted" | "permission.refused" | "event.opened" | "event.closed" | "changes.checkpoint" | "webhook.test";
 
 export interface Device {
   id: string;
@@ -559,6 +621,16 @@ export interface Event {
   user?: User | null;
 }
 
+export type EventKind = "event.opened" | "event.closed";
+
+/** The message about an event. `data` is the event as in `GET /events/{eventId}`, with further members. */
+export interface EventTold {
+  type: EventKind;
+  timestamp: string;
+  customerId: number;
+  data: Record<string, unknown>;
+}
+
 export type EventType = "CarOpened" | "CarClosed";
 
 /** The roles that require a second factor. */
@@ -586,7 +658,7 @@ export interface Fault {
 }
 
 /** Kinds of errors. */
-export type FaultCode = "missing" | "unknown" | "wrong-type" | "wrong-form" | "blank" | "too-long" | "too-short" | "direction-control" | "out-of-range" | "not-one-of" | "one-needed" | "invalid-json" | "syntax" | "not-supported" | "repeated";
+export type FaultCode = "missing" | "unknown" | "wrong-type" | "wrong-form" | "blank" | "too-long" | "too-short" | "direction-control" | "out-of-range" | "not-one-of" | "taken" | "one-needed" | "invalid-json" | "syntax" | "not-supported" | "repeated";
 
 /** Data that is erased: `removed` or `ended` at once, or made `anonymous` within minutes. Anonymous data stays without identifying the person. */
 export interface Goes {
@@ -598,6 +670,8 @@ export interface Goes {
 export interface Group {
   id: number;
   name: string;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   "cars@odata.count"?: number;
   cars?: Car[];
   "users@odata.count"?: number;
@@ -627,14 +701,16 @@ export interface GroupCreation {
 }
 
 export interface GroupPatch {
-  op: "replace";
-  path: "/name";
-  value?: string | null;
+  op: "remove" | "replace";
+  path: "/name" | "/externalId" | "/metadata" | string;
+  value?: Record<string, string> | string | null;
 }
 
 /** The properties to change. Null removes a value. */
 export interface GroupUpdate {
   name?: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null | null;
 }
 
 /** The server is ready. */
@@ -706,6 +782,7 @@ export interface ItemResult {
   operationId?: string | null;
   operationLocation?: string | null;
   checksum?: string | null;
+  operation?: Record<string, unknown> | null;
   wouldFail?: string | null;
   conflicts?: AssignmentConflict[] | null;
   moreConflicts?: boolean | null;
@@ -768,9 +845,10 @@ export interface MachineClient {
   id: number;
   name: string;
   clientId: string;
-  scopes: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[];
+  scopes: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "assignments:share" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[];
   enabled: boolean;
   expires: string | null;
+  mode: ClientMode;
   managedHere: boolean;
   created: string;
   lastUsed: string | null;
@@ -826,6 +904,9 @@ export interface NewAssignment {
   end?: string | Date | null;
   lifetime?: number | null;
   renewableAfter?: number | null;
+  exclusive?: boolean | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null;
 }
 
 export interface NewCar {
@@ -835,12 +916,15 @@ export interface NewCar {
   licensePlate?: string | null;
   brand?: string | null;
   model?: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null;
 }
 
 export interface NewClient {
   name: string;
-  scopes: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[];
+  scopes: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "assignments:share" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[];
   expires?: string | Date | null;
+  mode?: ClientMode;
 }
 
 export interface NewEvent {
@@ -856,6 +940,8 @@ export interface NewEvent {
 
 export interface NewGroup {
   name: string;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null;
 }
 
 /** The person to invite, and the role. */
@@ -880,14 +966,21 @@ export interface NewUser {
   userData: UserData;
   password?: string | null;
   type?: UserType | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null;
 }
 
 export interface NewWebhook {
-  url: string;
+  pull?: boolean;
+  url?: string | null;
   dialect?: WebhookDialect | null;
   secret?: string | null;
   kinds?: OutcomeKind[] | null;
   enabled?: boolean;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null;
+  name?: string | null;
+  deleteUnusedAfterDays?: number | null;
 }
 
 export interface Numbered {
@@ -942,6 +1035,7 @@ export interface Operation {
   state: OperationState;
   errorMessage: string | null;
   errorCode: OperationError | null;
+  conflicts: OperationConflict[] | null;
   checksum: string;
   applied: number | null;
   assignmentId: number | null;
@@ -951,6 +1045,8 @@ export interface Operation {
   newUserId: number | null;
   start: string | null;
   end: string | null;
+  externalId: string | null;
+  metadata: Record<string, string> | null;
   requested: string;
   requestedBy: Actor | null;
   finished: string | null;
@@ -962,7 +1058,15 @@ export interface Operation {
 
 export type OperationCause = "Request" | "Uninstallation" | "CarDeleted" | "UserRemoved";
 
-export type OperationError = "no-car" | "no-user" | "no-key-box" | "no-service" | "service-terminated" | "assignment-gone" | "end-before-start" | "renewable-after-out-of-range" | "internal-error";
+/** An exclusive assignment with which a failed operation conflicted. */
+export interface OperationConflict {
+  assignmentId: number;
+  userId: number | null;
+  start: string;
+  end: string | null;
+}
+
+export type OperationError = "no-car" | "no-user" | "no-key-box" | "no-service" | "service-terminated" | "assignment-gone" | "end-before-start" | "renewable-after-out-of-range" | "external-id-taken" | "metadata-too-large" | "assignment-conflict" | "internal-error";
 
 export type OperationKind = "CreateAssignment" | "UpdateAssignment" | "DeleteAssignment";
 
@@ -983,9 +1087,11 @@ export interface Outcome {
   end: string | null;
   lifetime: number | null;
   renewableAfter: number | null;
+  externalId: string | null;
+  metadata: Record<string, string> | null;
 }
 
-export type OutcomeKind = "assignment.created" | "assignment.updated" | "assignment.deleted" | "customer.updated" | "car.created" | "car.updated" | "car.deleted" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "box.installed" | "box.uninstalled" | "iq.installed" | "iq.uninstalled" | "service.created" | "service.updated" | "service.deleted" | "service.paired" | "service.unpaired" | "service.terminated" | "contract.created" | "contract.updated" | "contract.deleted" | "group.created" | "group.updated" | "group.deleted" | "group.carAdded" | "group.carRemoved" | "group.productAdded" | "group.productRemoved" | "group.serviceAdded" | "group.serviceRemoved" | "group.userAdded" | "group.userRemoved" | "assignmentRequest.created" | "assignmentRequest.granted" | "assignmentRequest.rejected" | "assignmentRequest.withdrawn" | "assignmentRequest.updated" | "assignmentRequest.deleted" | "webhook.created" | "webhook.updated" | "webhook.deleted" | "deviceKey.created" | "deviceKey.updated" | "deviceKey.deleted" | "sdkKey.created" | "sdkKey.updated" | "sdkKey.deleted" | "device.created" | "device.updated" | "device.approved" | "device.lost" | "device.deleted" | "key.issued" | "key.updated" | "key.revoked" | "key.deleted" | "enrolment.created" | "enrolment.updated" | "enrolment.confirmed" | "enrolment.deleted" | "boxReport.created" | "boxReport.updated" | "boxReport.deleted" | "keyAuthority.created" | "keyAuthority.updated" | "keyAuthority.deleted" | "issuingKey.created" | "issuingKey.updated" | "issuingKey.deleted" | "serviceKey.created" | "serviceKey.updated" | "serviceKey.deleted" | "manager.granted" | "manager.withdrawn" | "role.granted" | "role.updated" | "role.withdrawn" | "invitation.created" | "invitation.updated" | "invitation.deleted" | "client.created" | "client.updated" | "client.deleted" | "scopes.granted" | "scopes.updated" | "scopes.withdrawn" | "clientSecret.created" | "clientSecret.updated" | "clientSecret.deleted" | "factorRule.set" | "factorRule.lifted" | "permission.refused" | "changes.checkpoint" | "assignment.*" | "customer.*" | "car.*" | "user.*" | "product.*" | "box.*" | "iq.*" | "service.*" | "contract.*" | "group.*" | "assignmentRequest.*" | "webhook.*" | "deviceKey.*" | "sdkKey.*" | "device.*" | "key.*" | "enrolment.*" | "boxReport.*" | "keyAuthority.*" | "issuingKey.*" | "serviceKey.*" | "manager.*" | "role.*" | "invitation.*" | "client.*" | "scopes.*" | "clientSecret.*" | "factorRule.*" | "permission.*" | "changes.*";
+export type OutcomeKind = "assignment.created" | "assignment.updated" | "assignment.deleted" | "customer.updated" | "car.created" | "car.updated" | "car.deleted" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "box.installed" | "box.uninstalled" | "iq.installed" | "iq.uninstalled" | "service.created" | "service.updated" | "service.deleted" | "service.paired" | "service.unpaired" | "service.terminated" | "contract.created" | "contract.updated" | "contract.deleted" | "group.created" | "group.updated" | "group.deleted" | "group.carAdded" | "group.carRemoved" | "group.productAdded" | "group.productRemoved" | "group.serviceAdded" | "group.serviceRemoved" | "group.userAdded" | "group.userRemoved" | "assignmentRequest.created" | "assignmentRequest.granted" | "assignmentRequest.rejected" | "assignmentRequest.withdrawn" | "assignmentRequest.updated" | "assignmentRequest.deleted" | "webhook.created" | "webhook.updated" | "webhook.deleted" | "deviceKey.created" | "deviceKey.updated" | "deviceKey.deleted" | "sdkKey.created" | "sdkKey.updated" | "sdkKey.deleted" | "device.created" | "device.updated" | "device.approved" | "device.lost" | "device.deleted" | "key.issued" | "key.updated" | "key.revoked" | "key.deleted" | "enrolment.created" | "enrolment.updated" | "enrolment.confirmed" | "enrolment.deleted" | "boxReport.created" | "boxReport.updated" | "boxReport.deleted" | "keyAuthority.created" | "keyAuthority.updated" | "keyAuthority.deleted" | "issuingKey.created" | "issuingKey.updated" | "issuingKey.deleted" | "serviceKey.created" | "serviceKey.updated" | "serviceKey.deleted" | "manager.granted" | "manager.withdrawn" | "role.granted" | "role.updated" | "role.withdrawn" | "invitation.created" | "invitation.updated" | "invitation.deleted" | "client.created" | "client.updated" | "client.deleted" | "scopes.granted" | "scopes.updated" | "scopes.withdrawn" | "clientSecret.created" | "clientSecret.updated" | "clientSecret.deleted" | "factorRule.set" | "factorRule.lifted" | "permission.refused" | "event.opened" | "event.closed" | "changes.checkpoint" | "assignment.*" | "customer.*" | "car.*" | "user.*" | "product.*" | "box.*" | "iq.*" | "service.*" | "contract.*" | "group.*" | "assignmentRequest.*" | "webhook.*" | "deviceKey.*" | "sdkKey.*" | "device.*" | "key.*" | "enrolment.*" | "boxReport.*" | "keyAuthority.*" | "issuingKey.*" | "serviceKey.*" | "manager.*" | "role.*" | "invitation.*" | "client.*" | "scopes.*" | "clientSecret.*" | "factorRule.*" | "permission.*" | "event.*" | "changes.*";
 
 export type OutcomeType = "assignment.created" | "assignment.updated" | "assignment.deleted" | "webhook.test";
 
@@ -1064,6 +1170,7 @@ export interface Position {
   vin: string | null;
   brand: string | null;
   model: string | null;
+  externalId?: string | null;
   description: string | null;
   hasUnit: boolean;
   latitude: number | null;
@@ -1123,6 +1230,8 @@ export interface Product {
   serialNumber: string;
   sapNumber: string;
   dongleTerminationTimeStamp: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   type: ProductType;
   service?: ServiceOfProduct | null;
   car?: Car | null;
@@ -1135,6 +1244,8 @@ export interface ProductListed {
   uniqueId: string;
   serialNumber: string;
   sapNumber: string;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   type: ProductType;
   service?: ServiceOfProduct | null;
   car?: Car | null;
@@ -1146,7 +1257,19 @@ export interface ProductOfGroup {
   productId: number;
 }
 
+export interface ProductPatch {
+  op: "remove" | "replace";
+  path: "/externalId" | "/metadata" | string;
+  value?: Record<string, string> | string | null;
+}
+
 export type ProductType = "vendor Box" | "vendor IQ";
+
+/** The properties to change. Null removes a value. */
+export interface ProductUpdate {
+  externalId?: unknown | null;
+  metadata?: unknown | null;
+}
 
 /** The server is ready. */
 export interface Ready {
@@ -1395,6 +1518,12 @@ export interface Telemetry {
   rearBrakeLifeRemaining: number | null;
 }
 
+/** A test in the form of an event type. `set` replaces members of the example. */
+export interface TestMessage {
+  type: "assignment.created" | "assignment.updated" | "assignment.deleted" | "customer.updated" | "car.created" | "car.updated" | "car.deleted" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "box.installed" | "box.uninstalled" | "iq.installed" | "iq.uninstalled" | "service.created" | "service.updated" | "service.deleted" | "service.paired" | "service.unpaired" | "service.terminated" | "contract.created" | "contract.updated" | "contract.deleted" | "group.created" | "group.updated" | "group.deleted" | "group.carAdded" | "group.carRemoved" | "group.productAdded" | "group.productRemoved" | "group.serviceAdded" | "group.serviceRemoved" | "group.userAdded" | "group.userRemoved" | "assignmentRequest.created" | "assignmentRequest.granted" | "assignmentRequest.rejected" | "assignmentRequest.withdrawn" | "assignmentRequest.updated" | "assignmentRequest.deleted" | "webhook.created" | "webhook.updated" | "webhook.deleted" | "deviceKey.created" | "deviceKey.updated" | "deviceKey.deleted" | "sdkKey.created" | "sdkKey.updated" | "sdkKey.deleted" | "device.created" | "device.updated" | "device.approved" | "device.lost" | "device.deleted" | "key.issued" | "key.updated" | "key.revoked" | "key.deleted" | "enrolment.created" | "enrolment.updated" | "enrolment.confirmed" | "enrolment.deleted" | "boxReport.created" | "boxReport.updated" | "boxReport.deleted" | "keyAuthority.created" | "keyAuthority.updated" | "keyAuthority.deleted" | "issuingKey.created" | "issuingKey.updated" | "issuingKey.deleted" | "serviceKey.created" | "serviceKey.updated" | "serviceKey.deleted" | "manager.granted" | "manager.withdrawn" | "role.granted" | "role.updated" | "role.withdrawn" | "invitation.created" | "invitation.updated" | "invitation.deleted" | "client.created" | "client.updated" | "client.deleted" | "scopes.granted" | "scopes.updated" | "scopes.withdrawn" | "clientSecret.created" | "clientSecret.updated" | "clientSecret.deleted" | "factorRule.set" | "factorRule.lifted" | "permission.refused" | "event.opened" | "event.closed" | "changes.checkpoint" | "webhook.test";
+  set?: Record<string, string | number | boolean | null>;
+}
+
 export type Theme = "light" | "dark";
 
 /** The time range of outcomes and changes, from `from` up to, but not including, `to`. */
@@ -1437,6 +1566,8 @@ export interface User {
   id: number;
   emailAddress: string;
   userData: PersonName;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
   "assignments@odata.count"?: number;
   assignments?: AssignmentOfUser[];
   "groups@odata.count"?: number;
@@ -1459,7 +1590,13 @@ export interface UserBatch {
   atomic?: boolean;
   dryRun?: boolean;
   kind: "users";
-  items: (UserCreation | End)[];
+  items: (UserCreation | UserChange | End)[];
+}
+
+export interface UserChange {
+  op: "change";
+  id: number;
+  patch: UserPatch[];
 }
 
 export interface UserCreated {
@@ -1491,17 +1628,43 @@ export interface UserOfGroup {
   userId: number;
 }
 
+export interface UserPatch {
+  op: "remove" | "replace";
+  path: "/externalId" | "/metadata" | string;
+  value?: Record<string, string> | string | null;
+}
+
 export type UserType = "Normal" | "Anonymous";
+
+/** The properties to change. Null removes a value. */
+export interface UserUpdate {
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null | null;
+}
+
+/** A waiting message: its headers, with the static secret, and its body. */
+export interface WaitingMessage {
+  number: number;
+  type: string;
+  headers: Record<string, string>;
+  body: string;
+}
 
 export interface Webhook {
   id: number;
-  url: string;
+  url: string | null;
   kinds: OutcomeKind[];
   dialect: WebhookDialect;
   enabled: boolean;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
+  name: string | null;
+  pull: boolean;
+  deleteUnusedAfterDays: number | null;
   disabledReason: string | null;
   hasSecret: boolean;
   oldSigningSecretUntil: string | null;
+  pulled: string | null;
   created: string;
   waiting: number;
   dead: number;
@@ -1516,7 +1679,7 @@ export type WebhookDialect = "keyrack" | "standard-webhooks" | "cloudevents";
 
 export interface WebhookPatch {
   op: PatchOperation;
-  path: "/url" | "/dialect" | "/secret" | "/kinds" | "/enabled";
+  path: "/url" | "/dialect" | "/secret" | "/kinds" | "/enabled" | "/externalId" | "/metadata" | "/name" | string;
   value?: unknown;
 }
 
@@ -1527,6 +1690,9 @@ export interface WebhookUpdate {
   secret?: string | null;
   kinds?: OutcomeKind[] | null | null;
   enabled?: boolean | null;
+  externalId?: string | null;
+  metadata?: Record<string, unknown> | null | null;
+  name?: string | null;
 }
 
 export interface Why {
@@ -1563,6 +1729,8 @@ export interface Operations {
   listCars: { body: undefined; answer: Car[]; ids: [] };
   /** Create a car */
   createCar: { body: NewCar; answer: Created; ids: [] };
+  /** List the cars that are free within a period */
+  listAvailableCars: { body: undefined; answer: AvailableCar[]; ids: [] };
   /** Get a car */
   getCar: { body: undefined; answer: Car; ids: [carId: string | number] };
   /** Update a car */
@@ -1587,6 +1755,8 @@ export interface Operations {
   createUser: { body: NewUser; answer: UserCreated; ids: [] };
   /** Get a user */
   getUser: { body: undefined; answer: User; ids: [userId: string | number] };
+  /** Update the references of a user */
+  updateUser: { body: UserPatch[]; answer: undefined; ids: [userId: string | number] };
   /** List the assignments of a user */
   listAssignmentsOfUser: { body: undefined; answer: AssignmentOfUser[]; ids: [userId: string | number] };
   /** Add an existing user to the customer */
@@ -1625,6 +1795,14 @@ export interface Operations {
   deleteAssignment: { body: undefined; answer: undefined; ids: [assignmentId: string | number] };
   /** List times at which users outside the groups have cars */
   listHiddenAssignments: { body: undefined; answer: HiddenAssignment[]; ids: [] };
+  /** Get the booking settings */
+  getBookingSettings: { body: undefined; answer: BookingSettings; ids: [] };
+  /** Set the booking settings */
+  setBookingSettings: { body: BookingSettings; answer: undefined; ids: [] };
+  /** Get the booking settings of a car */
+  getCarBookingSettings: { body: undefined; answer: CarBookingSettings; ids: [carId: string | number] };
+  /** Set the booking settings of a car */
+  setCarBookingSettings: { body: CarBookingSettings; answer: undefined; ids: [carId: string | number] };
   /** List groups */
   listGroups: { body: undefined; answer: Group[]; ids: [] };
   /** Create a group */
@@ -1663,6 +1841,8 @@ export interface Operations {
   listProducts: { body: undefined; answer: ProductListed[]; ids: [] };
   /** Get a product */
   getProduct: { body: undefined; answer: Product; ids: [productId: string | number] };
+  /** Update the references of a product */
+  updateProduct: { body: ProductPatch[]; answer: undefined; ids: [productId: string | number] };
   /** Get the service of a product */
   getServiceOfProduct: { body: undefined; answer: ServiceOfProduct; ids: [productId: string | number] };
   /** Get the car of a product */
@@ -1778,11 +1958,15 @@ export interface Operations {
   /** Rotate the signing secret of a webhook */
   rotateWebhookSecret: { body: undefined; answer: SecretRotated; ids: [webhookId: string | number] };
   /** Send a test to a webhook */
-  testWebhook: { body: undefined; answer: Created; ids: [webhookId: string | number] };
+  testWebhook: { body: TestMessage; answer: Created; ids: [webhookId: string | number] };
   /** Send a delivery again */
   replayDelivery: { body: undefined; answer: undefined; ids: [webhookId: string | number, deliveryId: string | number] };
   /** Send the outcomes and changes of a time range again */
   replayDeliveries: { body: TimeRange; answer: Replayed; ids: [webhookId: string | number] };
+  /** Fetch the messages of a pull webhook */
+  listMessagesOfWebhook: { body: undefined; answer: WaitingMessage[]; ids: [webhookId: string | number] };
+  /** Acknowledge messages of a pull webhook */
+  acknowledgeMessagesOfWebhook: { body: Acknowledgement; answer: Acknowledged; ids: [webhookId: string | number] };
   /** List managers */
   listManagers: { body: undefined; answer: Manager[]; ids: [] };
   /** Invite a manager */
@@ -1874,6 +2058,7 @@ export const OPERATIONS = {
   setDriverSettings: ["PUT", "/driver-settings"],
   listCars: ["GET", "/cars"],
   createCar: ["PUT", "/cars"],
+  listAvailableCars: ["GET", "/cars/available"],
   getCar: ["GET", "/cars/{carId}"],
   updateCar: ["PATCH", "/cars/{carId}"],
   deleteCar: ["DELETE", "/cars/{carId}"],
@@ -1886,6 +2071,7 @@ export const OPERATIONS = {
   listUsers: ["GET", "/users"],
   createUser: ["PUT", "/users"],
   getUser: ["GET", "/users/{userId}"],
+  updateUser: ["PATCH", "/users/{userId}"],
   listAssignmentsOfUser: ["GET", "/users/{userId}/assignments"],
   addUserToCustomer: ["PUT", "/users/assignments/customers"],
   removeUserFromCustomer: ["DELETE", "/users/assignments/customers"],
@@ -1905,6 +2091,10 @@ export const OPERATIONS = {
   updateAssignment: ["PATCH", "/assignments/{assignmentId}"],
   deleteAssignment: ["DELETE", "/assignments/{assignmentId}"],
   listHiddenAssignments: ["GET", "/hidden-assignments"],
+  getBookingSettings: ["GET", "/booking-settings"],
+  setBookingSettings: ["PUT", "/booking-settings"],
+  getCarBookingSettings: ["GET", "/cars/{carId}/booking-settings"],
+  setCarBookingSettings: ["PUT", "/cars/{carId}/booking-settings"],
   listGroups: ["GET", "/groups"],
   createGroup: ["PUT", "/groups"],
   getGroup: ["GET", "/groups/{groupId}"],
@@ -1924,6 +2114,7 @@ export const OPERATIONS = {
   removeProductFromGroup: ["DELETE", "/groups/{groupId}/products/{productId}"],
   listProducts: ["GET", "/products"],
   getProduct: ["GET", "/products/{productId}"],
+  updateProduct: ["PATCH", "/products/{productId}"],
   getServiceOfProduct: ["GET", "/products/{productId}/services"],
   getCarOfProduct: ["GET", "/products/{productId}/cars"],
   listServices: ["GET", "/services"],
@@ -1984,6 +2175,8 @@ export const OPERATIONS = {
   testWebhook: ["POST", "/webhooks/{webhookId}/test"],
   replayDelivery: ["POST", "/webhooks/{webhookId}/deliveries/{deliveryId}/replay"],
   replayDeliveries: ["POST", "/webhooks/{webhookId}/replay"],
+  listMessagesOfWebhook: ["GET", "/webhooks/{webhookId}/messages"],
+  acknowledgeMessagesOfWebhook: ["POST", "/webhooks/{webhookId}/messages/ack"],
   listManagers: ["GET", "/managers"],
   inviteManager: ["PUT", "/managers"],
   getManager: ["GET", "/managers/{managerId}"],
@@ -2089,6 +2282,7 @@ export type ErrorCode =
   | "event-not-found"
   | "expansion-too-large"
   | "extension-out-of-range"
+  | "external-id-taken"
   | "for-people-only"
   | "form-too-long"
   | "group-limits-managers"
@@ -2166,6 +2360,7 @@ export type ErrorCode =
   | "no-stream-for-limited"
   | "no-telemetry-yet"
   | "not-ready"
+  | "old-worker-running"
   | "operation-not-found"
   | "operation-retried"
   | "other-origin"
@@ -2266,6 +2461,8 @@ export type ErrorCode =
   | "user-without-app"
   | "waited-too-long"
   | "webhook-disabled"
+  | "webhook-is-pulled"
+  | "webhook-is-pushed"
   | "webhook-not-found"
   | "wrong-code"
   | "wrong-credentials"

@@ -72,7 +72,8 @@ returning customer_id, user_id, asked_at, last_event
 # $1: customer; $2: person; $3: the limit (time or event id) if the person is in the customer again
 _NOT_AGAIN: LiteralString = " not exists (select from customer_user where customer_id = $1 and user_id = $2)"
 _EVENTS: LiteralString = (
-    "select customer_id, event_id, recorded_at from event where customer_id = $1 and user_id = $2 and (event_id <= $3::integer or"
+    "select customer_id, event_id, recorded_at from event where customer_id = $1 and user_id = $2"
+    " and (event_id <= $3::integer or"
     + _NOT_AGAIN
     + ")"
 )

@@ -76,8 +76,8 @@ CUSTOMERS: LiteralString = "select distinct customer_id from " + _WEBHOOKS + " w
 def without_person(events: LiteralString, user: LiteralString, agent: LiteralString) -> LiteralString:
     """SQL that removes the person from the deliveries of events.
 
-    `events` is a relation with `customer_id`, `event_id` and `recorded_at`. `user` and `agent` are the values that the erased events
-    get.
+    `events` is a relation with `customer_id`, `event_id` and `recorded_at`. `user` and `agent` are the values that
+    the erased events get.
     """
     return (
         "update delivery d set answer = null, payload = jsonb_set(d.payload::jsonb, '{data}',"

@@ -1,4 +1,4 @@
--- 71 revisions, 745 statements
+-- 84 revisions, 821 statements
 
 -- revision 0001: 61 statements
 
@@ -5499,3 +5499,659 @@ begin
 end $$;
 
 create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;
+
+-- revision 0076: 4 statements
+
+alter table client add column mode text not null default 'spec';
+
+create or replace trigger note_access after insert or delete or update of name, is_disabled, expires_at, mode on client for each statement execute function note_access();
+
+create or replace function record_client() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select coalesce(n.managed_by, 0), 'client.created', 'client', n.client_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('name', n.name, 'isDisabled', n.is_disabled, 'expires', to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(n.mode, 'spec')))
+    from new_rows n 
+    order by n.client_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select coalesce(o.managed_by, 0), 'client.deleted', 'client', o.client_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('name', o.name, 'isDisabled', o.is_disabled, 'expires', to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(o.mode, 'spec'))), null
+    from (select old.*) o 
+    order by o.client_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (client_id))
+    then
+      raise exception 'The key of a row of client does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select coalesce(n.managed_by, 0), 'client.updated', 'client', n.client_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (client_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('isDisabled', to_jsonb(o.is_disabled), to_jsonb(n.is_disabled), o.is_disabled is distinct from n.is_disabled),
+        ('expires', to_jsonb(to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('mode', to_jsonb(nullif(o.mode, 'spec')), to_jsonb(nullif(n.mode, 'spec')), nullif(o.mode, 'spec') is distinct from nullif(n.mode, 'spec'))
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.client_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(r.mode, 'spec'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;
+
+-- revision 0077: 26 statements
+
+alter table car add column external_id text collate "C", add column metadata jsonb;
+
+alter table customer_user add column external_id text collate "C", add column metadata jsonb;
+
+alter table product add column external_id text collate "C", add column metadata jsonb;
+
+alter table fleet_group add column external_id text collate "C", add column metadata jsonb;
+
+alter table assignment add column external_id text collate "C", add column metadata jsonb;
+
+alter table webhook add column external_id text collate "C", add column metadata jsonb;
+
+create function metadata_fits(metadata jsonb) returns boolean language sql immutable parallel safe as $$
+  select count(*) <= 20 and coalesce(sum(octet_length(key) + octet_length(value)), 0) <= 4096
+  from jsonb_each_text(metadata)
+$$;
+
+alter table car add constraint car_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+alter table customer_user add constraint customer_user_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+alter table product add constraint product_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+alter table fleet_group add constraint fleet_group_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+alter table assignment add constraint assignment_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+alter table webhook add constraint webhook_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
+
+create or replace function search_document(r car) returns text language sql immutable parallel safe as $$
+  select search_document(r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin, r.external_id])
+$$;
+
+create or replace trigger fill_search_text before insert or update of name, license_plate, description, brand, model, vin, external_id, search_text on car for each row execute function fill_search_text();
+
+create or replace function search_document(r product) returns text language sql immutable parallel safe as $$
+  select search_document(r.serial_number, null, array[r.sap_number], array[r.unique_id, r.external_id])
+$$;
+
+create or replace trigger fill_search_text before insert or update of serial_number, unique_id, sap_number, external_id, search_text on product for each row execute function fill_search_text();
+
+create or replace function search_document(r fleet_group) returns text language sql immutable parallel safe as $$
+  select search_document(null, r.name, null, array[r.external_id])
+$$;
+
+create or replace trigger fill_search_text before insert or update of name, external_id, search_text on fleet_group for each row execute function fill_search_text();
+
+create or replace function record_car() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'car.created', 'car', n.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('name', n.name, 'description', n.description, 'vin', n.vin, 'licensePlate', n.license_plate, 'brand', n.brand, 'model', n.model, 'externalId', n.external_id, 'metadata', n.metadata))
+    from new_rows n 
+    order by n.customer_id, n.car_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'car.deleted', 'car', o.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id order by 1), jsonb_strip_nulls(jsonb_build_object('name', o.name, 'description', o.description, 'vin', o.vin, 'licensePlate', o.license_plate, 'brand', o.brand, 'model', o.model, 'externalId', o.external_id, 'metadata', o.metadata)), null
+    from (select old.*) o 
+    order by o.customer_id, o.car_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, car_id))
+    then
+      raise exception 'The key of a row of car does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'car.updated', 'car', n.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, car_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('description', to_jsonb(o.description), to_jsonb(n.description), o.description is distinct from n.description),
+        ('vin', to_jsonb(o.vin), to_jsonb(n.vin), o.vin is distinct from n.vin),
+        ('licensePlate', to_jsonb(o.license_plate), to_jsonb(n.license_plate), o.license_plate is distinct from n.license_plate),
+        ('brand', to_jsonb(o.brand), to_jsonb(n.brand), o.brand is distinct from n.brand),
+        ('model', to_jsonb(o.model), to_jsonb(n.model), o.model is distinct from n.model),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.car_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_customer_user() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'user.created', 'user', n.user_id::text, acting(), array(select g.group_id from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', n.external_id, 'metadata', n.metadata))
+    from new_rows n left join person p on p.user_id = n.user_id
+    order by n.customer_id, n.user_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'user.deleted', 'user', o.user_id::text, acting(), array(select g.group_id from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id order by 1), jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', o.external_id, 'metadata', o.metadata)), null
+    from (select old.*) o left join person p on p.user_id = o.user_id
+    order by o.customer_id, o.user_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, user_id))
+    then
+      raise exception 'The key of a row of customer_user does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'user.updated', 'user', n.user_id::text, acting(), array(select g.group_id from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, user_id) left join person p on p.user_id = n.user_id
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('emailAddress', to_jsonb(p.email_address), to_jsonb(p.email_address), p.email_address is distinct from p.email_address),
+        ('firstName', to_jsonb(p.first_name), to_jsonb(p.first_name), p.first_name is distinct from p.first_name),
+        ('lastName', to_jsonb(p.last_name), to_jsonb(p.last_name), p.last_name is distinct from p.last_name),
+        ('type', to_jsonb(p.type), to_jsonb(p.type), p.type is distinct from p.type),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.user_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_product() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'product.created', 'product', n.product_id::text, acting(), array(select g.group_id from group_product g where g.customer_id = n.customer_id and g.product_id = n.product_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('uniqueId', n.unique_id, 'serialNumber', n.serial_number, 'sapNumber', n.sap_number, 'type', n.kind, 'dongleTerminated', to_char(n.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', n.car_id, 'externalId', n.external_id, 'metadata', n.metadata))
+    from new_rows n 
+    order by n.customer_id, n.product_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'product.deleted', 'product', o.product_id::text, acting(), array(select g.group_id from group_product g where g.customer_id = o.customer_id and g.product_id = o.product_id order by 1), jsonb_strip_nulls(jsonb_build_object('uniqueId', o.unique_id, 'serialNumber', o.serial_number, 'sapNumber', o.sap_number, 'type', o.kind, 'dongleTerminated', to_char(o.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', o.car_id, 'externalId', o.external_id, 'metadata', o.metadata)), null
+    from (select old.*) o 
+    order by o.customer_id, o.product_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, product_id))
+    then
+      raise exception 'The key of a row of product does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, case when n.kind = 'Box' and o.car_id is null and n.car_id is not null then 'box.installed' when n.kind = 'Box' and o.car_id is not null and n.car_id is null then 'box.uninstalled' when n.kind = 'IQ' and o.car_id is null and n.car_id is not null then 'iq.installed' when n.kind = 'IQ' and o.car_id is not null and n.car_id is null then 'iq.uninstalled' else 'product.updated' end, 'product', n.product_id::text, acting(), array(select g.group_id from group_product g where g.customer_id = n.customer_id and g.product_id = n.product_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, product_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('uniqueId', to_jsonb(o.unique_id), to_jsonb(n.unique_id), o.unique_id is distinct from n.unique_id),
+        ('serialNumber', to_jsonb(o.serial_number), to_jsonb(n.serial_number), o.serial_number is distinct from n.serial_number),
+        ('sapNumber', to_jsonb(o.sap_number), to_jsonb(n.sap_number), o.sap_number is distinct from n.sap_number),
+        ('type', to_jsonb(o.kind), to_jsonb(n.kind), o.kind is distinct from n.kind),
+        ('dongleTerminated', to_jsonb(to_char(o.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('carId', to_jsonb(o.car_id), to_jsonb(n.car_id), o.car_id is distinct from n.car_id),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.product_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_assignment() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.created', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id))), null, jsonb_strip_nulls(jsonb_build_object('carId', n.car_id, 'userId', n.user_id, 'start', to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', n.lifetime, 'renewableAfter', n.renewable_after, 'externalId', n.external_id, 'metadata', n.metadata))
+    from new_rows n 
+    order by n.customer_id, n.assignment_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select o.customer_id, 'assignment.deleted', 'assignment', o.assignment_id::text, acting_on(o.customer_id, o.assignment_id), array(select group_id from group_car where customer_id = o.customer_id and car_id = o.car_id union select group_id from group_user where customer_id = o.customer_id and user_id = o.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))), jsonb_strip_nulls(jsonb_build_object('carId', o.car_id, 'userId', o.user_id, 'start', to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', o.lifetime, 'renewableAfter', o.renewable_after, 'externalId', o.external_id, 'metadata', o.metadata)), null
+    from (select old.*) o 
+    order by o.customer_id, o.assignment_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, assignment_id))
+    then
+      raise exception 'The key of a row of assignment does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.updated', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id)))
+      || case when o.car_id <> n.car_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id))) else '[]' end
+      || case when o.user_id <> n.user_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))) else '[]' end, d.before, d.after
+    from old_rows o join new_rows n using (customer_id, assignment_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('carId', to_jsonb(o.car_id), to_jsonb(n.car_id), o.car_id is distinct from n.car_id),
+        ('userId', to_jsonb(o.user_id), to_jsonb(n.user_id), o.user_id is distinct from n.user_id),
+        ('start', to_jsonb(to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('end', to_jsonb(to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('lifetime', to_jsonb(o.lifetime), to_jsonb(n.lifetime), o.lifetime is distinct from n.lifetime),
+        ('renewableAfter', to_jsonb(o.renewable_after), to_jsonb(n.renewable_after), o.renewable_after is distinct from n.renewable_after),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.assignment_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_fleet_group() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'group.created', 'group', n.group_id::text, acting(), array[n.group_id], null, jsonb_strip_nulls(jsonb_build_object('name', n.name, 'externalId', n.external_id, 'metadata', n.metadata))
+    from new_rows n 
+    order by n.customer_id, n.group_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'group.deleted', 'group', o.group_id::text, acting(), array[o.group_id], jsonb_strip_nulls(jsonb_build_object('name', o.name, 'externalId', o.external_id, 'metadata', o.metadata)), null
+    from (select old.*) o 
+    order by o.customer_id, o.group_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, group_id))
+    then
+      raise exception 'The key of a row of fleet_group does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'group.updated', 'group', n.group_id::text, acting(), array[n.group_id], d.before, d.after
+    from old_rows o join new_rows n using (customer_id, group_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.group_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_webhook() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'webhook.created', 'webhook', n.webhook_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('url', n.url, 'kinds', n.kinds, 'isEnabled', n.is_enabled, 'disabledReason', n.disabled_reason, 'oldSigningSecretUntil', to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(n.dialect, 'keyrack'), 'externalId', n.external_id, 'metadata', n.metadata, 'secret', case when n.secret is not null then '***' end, 'signingSecret', case when n.signing_secret is not null then '***' end))
+    from new_rows n 
+    order by n.customer_id, n.webhook_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'webhook.deleted', 'webhook', o.webhook_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('url', o.url, 'kinds', o.kinds, 'isEnabled', o.is_enabled, 'disabledReason', o.disabled_reason, 'oldSigningSecretUntil', to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(o.dialect, 'keyrack'), 'externalId', o.external_id, 'metadata', o.metadata, 'secret', case when o.secret is not null then '***' end, 'signingSecret', case when o.signing_secret is not null then '***' end)), null
+    from (select old.*) o 
+    order by o.customer_id, o.webhook_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, webhook_id))
+    then
+      raise exception 'The key of a row of webhook does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'webhook.updated', 'webhook', n.webhook_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id, webhook_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('url', to_jsonb(o.url), to_jsonb(n.url), o.url is distinct from n.url),
+        ('kinds', to_jsonb(o.kinds), to_jsonb(n.kinds), o.kinds is distinct from n.kinds),
+        ('isEnabled', to_jsonb(o.is_enabled), to_jsonb(n.is_enabled), o.is_enabled is distinct from n.is_enabled),
+        ('disabledReason', to_jsonb(o.disabled_reason), to_jsonb(n.disabled_reason), o.disabled_reason is distinct from n.disabled_reason),
+        ('oldSigningSecretUntil', to_jsonb(to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('dialect', to_jsonb(nullif(o.dialect, 'keyrack')), to_jsonb(nullif(n.dialect, 'keyrack')), nullif(o.dialect, 'keyrack') is distinct from nullif(n.dialect, 'keyrack')),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata),
+        ('secret', case when o.secret is not null then '"***"'::jsonb end, case when n.secret is not null then '"***"'::jsonb end, o.secret is distinct from n.secret),
+        ('signingSecret', case when o.signing_secret is not null then '"***"'::jsonb end, case when n.signing_secret is not null then '"***"'::jsonb end, o.signing_secret is distinct from n.signing_secret)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.webhook_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model, 'externalId', r.external_id, 'metadata', r.metadata)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', r.external_id, 'metadata', r.metadata)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id, 'externalId', r.external_id, 'metadata', r.metadata)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after, 'externalId', r.external_id, 'metadata', r.metadata)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'externalId', r.external_id, 'metadata', r.metadata)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'externalId', r.external_id, 'metadata', r.metadata, 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(r.mode, 'spec'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;
+
+-- revision 0077a: 1 statements
+
+create unique index concurrently car_external_id on car (customer_id, external_id) where external_id is not null;
+
+-- revision 0077b: 1 statements
+
+create unique index concurrently customer_user_external_id on customer_user (customer_id, external_id) where external_id is not null;
+
+-- revision 0077c: 1 statements
+
+create unique index concurrently product_external_id on product (customer_id, external_id) where external_id is not null;
+
+-- revision 0077d: 1 statements
+
+create unique index concurrently fleet_group_external_id on fleet_group (customer_id, external_id) where external_id is not null;
+
+-- revision 0077e: 1 statements
+
+create unique index concurrently assignment_external_id on assignment (customer_id, external_id) where external_id is not null;
+
+-- revision 0077f: 1 statements
+
+create unique index concurrently webhook_external_id on webhook (customer_id, external_id) where external_id is not null;
+
+-- revision 0077g: 6 statements
+
+alter table car validate constraint car_metadata_check;
+
+alter table customer_user validate constraint customer_user_metadata_check;
+
+alter table product validate constraint product_metadata_check;
+
+alter table fleet_group validate constraint fleet_group_metadata_check;
+
+alter table assignment validate constraint assignment_metadata_check;
+
+alter table webhook validate constraint webhook_metadata_check;
+
+-- revision 0078: 22 statements
+
+alter table assignment add column is_exclusive boolean not null default false, add column booking_gap integer not null default 0;
+
+alter table customer add column bookings text not null default 'shared', add column bookings_enforced boolean not null default false, add column booking_gap integer not null default 0;
+
+alter table car add column bookings text, add column booking_gap integer;
+
+alter table operation add column conflicts jsonb, add column batch_id uuid;
+
+alter table heartbeat add column revision text;
+
+alter table assignment add constraint assignment_booking_gap_check check (booking_gap between 0 and 86400) not valid;
+
+alter table customer add constraint customer_bookings_check check (bookings in ('shared', 'exclusive')) not valid;
+
+alter table customer add constraint customer_booking_gap_check check (booking_gap between 0 and 86400) not valid;
+
+alter table car add constraint car_bookings_check check (bookings in ('shared', 'exclusive')) not valid;
+
+alter table car add constraint car_booking_gap_check check (booking_gap between 0 and 86400) not valid;
+
+create table booking (
+  customer_id integer not null,
+  assignment_id integer not null,
+  car_id integer not null,
+  starts_at timestamptz not null,
+  blocked_until timestamptz not null,
+  constraint booking_pkey primary key (customer_id, assignment_id),
+  constraint booking_times_check check (starts_at < blocked_until)
+);
+
+create index booking_of_car on booking (customer_id, car_id, starts_at);
+
+create function keep_bookings() returns trigger language plpgsql as $$
+begin
+  if tg_op <> 'INSERT' then
+    delete from booking b using old_rows o
+    where o.is_exclusive and b.customer_id = o.customer_id and b.assignment_id = o.assignment_id;
+  end if;
+  if tg_op <> 'DELETE' then
+    insert into booking (customer_id, assignment_id, car_id, starts_at, blocked_until)
+    select n.customer_id, n.assignment_id, n.car_id, n.starts_at,
+      coalesce(n.ends_at + make_interval(secs => n.booking_gap), 'infinity')
+    from new_rows n where n.is_exclusive and (n.ends_at is null or n.ends_at > n.starts_at);
+  end if;
+  return null;
+end $$;
+
+create trigger keep_bookings_insert after insert on assignment referencing new table as new_rows for each statement execute function keep_bookings();
+
+create trigger keep_bookings_update after update on assignment referencing old table as old_rows new table as new_rows for each statement execute function keep_bookings();
+
+create trigger keep_bookings_delete after delete on assignment referencing old table as old_rows for each statement execute function keep_bookings();
+
+create function create_booking_constraint() returns boolean language plpgsql as $$
+begin
+  if exists (select from pg_constraint where conname = 'booking_overlap' and conrelid = 'booking'::regclass) then
+    return true;
+  end if;
+  if not exists (select from pg_extension where extname = 'btree_gist') then
+    if not exists (select from pg_available_extensions where name = 'btree_gist') then
+      return false;
+    end if;
+    create extension btree_gist;
+  end if;
+  alter table booking add constraint booking_overlap exclude using gist (
+    customer_id with =, car_id with =, tstzrange(starts_at, blocked_until) with &&) deferrable initially deferred;
+  return true;
+exception when insufficient_privilege then
+  raise notice 'btree_gist is not created: no constraint rejects overlapping bookings';
+  return false;
+end $$;
+
+select create_booking_constraint();
+
+create or replace function record_customer() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'customer.created', 'customer', n.customer_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('name', n.name, 'historyDays', n.history_days, 'keepsPositions', n.keeps_positions, 'changesDays', n.changes_days, 'driverPhone', n.driver_phone, 'driverShowsPlace', case when n.driver_shows_place then true end, 'driverExtensionHours', nullif(n.driver_extension_hours, 0), 'bookings', nullif(n.bookings, 'shared'), 'bookingsEnforced', case when n.bookings_enforced then true end, 'bookingGap', nullif(n.booking_gap, 0)))
+    from new_rows n 
+    order by n.customer_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'customer.deleted', 'customer', o.customer_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('name', o.name, 'historyDays', o.history_days, 'keepsPositions', o.keeps_positions, 'changesDays', o.changes_days, 'driverPhone', o.driver_phone, 'driverShowsPlace', case when o.driver_shows_place then true end, 'driverExtensionHours', nullif(o.driver_extension_hours, 0), 'bookings', nullif(o.bookings, 'shared'), 'bookingsEnforced', case when o.bookings_enforced then true end, 'bookingGap', nullif(o.booking_gap, 0))), null
+    from (select old.*) o 
+    order by o.customer_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id))
+    then
+      raise exception 'The key of a row of customer does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'customer.updated', 'customer', n.customer_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('historyDays', to_jsonb(o.history_days), to_jsonb(n.history_days), o.history_days is distinct from n.history_days),
+        ('keepsPositions', to_jsonb(o.keeps_positions), to_jsonb(n.keeps_positions), o.keeps_positions is distinct from n.keeps_positions),
+        ('changesDays', to_jsonb(o.changes_days), to_jsonb(n.changes_days), o.changes_days is distinct from n.changes_days),
+        ('driverPhone', to_jsonb(o.driver_phone), to_jsonb(n.driver_phone), o.driver_phone is distinct from n.driver_phone),
+        ('driverShowsPlace', to_jsonb(case when o.driver_shows_place then true end), to_jsonb(case when n.driver_shows_place then true end), case when o.driver_shows_place then true end is distinct from case when n.driver_shows_place then true end),
+        ('driverExtensionHours', to_jsonb(nullif(o.driver_extension_hours, 0)), to_jsonb(nullif(n.driver_extension_hours, 0)), nullif(o.driver_extension_hours, 0) is distinct from nullif(n.driver_extension_hours, 0)),
+        ('bookings', to_jsonb(nullif(o.bookings, 'shared')), to_jsonb(nullif(n.bookings, 'shared')), nullif(o.bookings, 'shared') is distinct from nullif(n.bookings, 'shared')),
+        ('bookingsEnforced', to_jsonb(case when o.bookings_enforced then true end), to_jsonb(case when n.bookings_enforced then true end), case when o.bookings_enforced then true end is distinct from case when n.bookings_enforced then true end),
+        ('bookingGap', to_jsonb(nullif(o.booking_gap, 0)), to_jsonb(nullif(n.booking_gap, 0)), nullif(o.booking_gap, 0) is distinct from nullif(n.booking_gap, 0))
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_car() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'car.created', 'car', n.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('name', n.name, 'description', n.description, 'vin', n.vin, 'licensePlate', n.license_plate, 'brand', n.brand, 'model', n.model, 'externalId', n.external_id, 'metadata', n.metadata, 'bookings', n.bookings, 'bookingGap', n.booking_gap))
+    from new_rows n 
+    order by n.customer_id, n.car_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'car.deleted', 'car', o.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id order by 1), jsonb_strip_nulls(jsonb_build_object('name', o.name, 'description', o.description, 'vin', o.vin, 'licensePlate', o.license_plate, 'brand', o.brand, 'model', o.model, 'externalId', o.external_id, 'metadata', o.metadata, 'bookings', o.bookings, 'bookingGap', o.booking_gap)), null
+    from (select old.*) o 
+    order by o.customer_id, o.car_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, car_id))
+    then
+      raise exception 'The key of a row of car does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'car.updated', 'car', n.car_id::text, acting(), array(select g.group_id from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, car_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('description', to_jsonb(o.description), to_jsonb(n.description), o.description is distinct from n.description),
+        ('vin', to_jsonb(o.vin), to_jsonb(n.vin), o.vin is distinct from n.vin),
+        ('licensePlate', to_jsonb(o.license_plate), to_jsonb(n.license_plate), o.license_plate is distinct from n.license_plate),
+        ('brand', to_jsonb(o.brand), to_jsonb(n.brand), o.brand is distinct from n.brand),
+        ('model', to_jsonb(o.model), to_jsonb(n.model), o.model is distinct from n.model),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata),
+        ('bookings', to_jsonb(o.bookings), to_jsonb(n.bookings), o.bookings is distinct from n.bookings),
+        ('bookingGap', to_jsonb(o.booking_gap), to_jsonb(n.booking_gap), o.booking_gap is distinct from n.booking_gap)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.car_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_assignment() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.created', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id))), null, jsonb_strip_nulls(jsonb_build_object('carId', n.car_id, 'userId', n.user_id, 'start', to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', n.lifetime, 'renewableAfter', n.renewable_after, 'externalId', n.external_id, 'metadata', n.metadata, 'exclusive', case when n.is_exclusive then true end, 'bookingGap', nullif(n.booking_gap, 0)))
+    from new_rows n 
+    order by n.customer_id, n.assignment_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select o.customer_id, 'assignment.deleted', 'assignment', o.assignment_id::text, acting_on(o.customer_id, o.assignment_id), array(select group_id from group_car where customer_id = o.customer_id and car_id = o.car_id union select group_id from group_user where customer_id = o.customer_id and user_id = o.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))), jsonb_strip_nulls(jsonb_build_object('carId', o.car_id, 'userId', o.user_id, 'start', to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', o.lifetime, 'renewableAfter', o.renewable_after, 'externalId', o.external_id, 'metadata', o.metadata, 'exclusive', case when o.is_exclusive then true end, 'bookingGap', nullif(o.booking_gap, 0))), null
+    from (select old.*) o 
+    order by o.customer_id, o.assignment_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, assignment_id))
+    then
+      raise exception 'The key of a row of assignment does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.updated', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id)))
+      || case when o.car_id <> n.car_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id))) else '[]' end
+      || case when o.user_id <> n.user_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))) else '[]' end, d.before, d.after
+    from old_rows o join new_rows n using (customer_id, assignment_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('carId', to_jsonb(o.car_id), to_jsonb(n.car_id), o.car_id is distinct from n.car_id),
+        ('userId', to_jsonb(o.user_id), to_jsonb(n.user_id), o.user_id is distinct from n.user_id),
+        ('start', to_jsonb(to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('end', to_jsonb(to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('lifetime', to_jsonb(o.lifetime), to_jsonb(n.lifetime), o.lifetime is distinct from n.lifetime),
+        ('renewableAfter', to_jsonb(o.renewable_after), to_jsonb(n.renewable_after), o.renewable_after is distinct from n.renewable_after),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata),
+        ('exclusive', to_jsonb(case when o.is_exclusive then true end), to_jsonb(case when n.is_exclusive then true end), case when o.is_exclusive then true end is distinct from case when n.is_exclusive then true end),
+        ('bookingGap', to_jsonb(nullif(o.booking_gap, 0)), to_jsonb(nullif(n.booking_gap, 0)), nullif(o.booking_gap, 0) is distinct from nullif(n.booking_gap, 0))
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.assignment_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0), 'bookings', nullif(r.bookings, 'shared'), 'bookingsEnforced', case when r.bookings_enforced then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model, 'externalId', r.external_id, 'metadata', r.metadata, 'bookings', r.bookings, 'bookingGap', r.booking_gap)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', r.external_id, 'metadata', r.metadata)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id, 'externalId', r.external_id, 'metadata', r.metadata)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after, 'externalId', r.external_id, 'metadata', r.metadata, 'exclusive', case when r.is_exclusive then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'externalId', r.external_id, 'metadata', r.metadata)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'externalId', r.external_id, 'metadata', r.metadata, 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(r.mode, 'spec'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;
+
+-- revision 0078a: 5 statements
+
+alter table assignment validate constraint assignment_booking_gap_check;
+
+alter table customer validate constraint customer_bookings_check;
+
+alter table customer validate constraint customer_booking_gap_check;
+
+alter table car validate constraint car_bookings_check;
+
+alter table car validate constraint car_booking_gap_check;
+
+-- revision 0079: 1 statements
+
+alter table event add column recorded_at timestamptz, add column assignment_id integer;
+
+-- revision 0080: 6 statements
+
+alter table webhook
+  add column name text,
+  add column is_pull boolean not null default false,
+  add column delete_unused_after_days integer,
+  add column pulled_at timestamptz;
+
+create table pulled_message (
+  customer_id integer not null,
+  webhook_id integer not null,
+  number bigint generated always as identity,
+  delivery_id bigint not null,
+  constraint pulled_message_pkey primary key (customer_id, webhook_id, number),
+  constraint pulled_message_delivery_key unique (customer_id, webhook_id, delivery_id)
+);
+
+create function skip_pulled_lane() returns trigger language plpgsql as $$
+    begin
+      if exists (select from webhook w
+        where w.customer_id = new.customer_id and w.webhook_id = new.webhook_id and w.is_pull) then
+        return null;
+      end if;
+      return new;
+    end $$;
+
+create trigger skip_pulled before insert on delivery_lane for each row execute function skip_pulled_lane();
+
+create or replace function record_webhook() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'webhook.created', 'webhook', n.webhook_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('url', n.url, 'kinds', n.kinds, 'isEnabled', n.is_enabled, 'disabledReason', n.disabled_reason, 'oldSigningSecretUntil', to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(n.dialect, 'keyrack'), 'externalId', n.external_id, 'metadata', n.metadata, 'name', n.name, 'pull', nullif(n.is_pull, false), 'deleteUnusedAfterDays', n.delete_unused_after_days, 'secret', case when n.secret is not null then '***' end, 'signingSecret', case when n.signing_secret is not null then '***' end))
+    from new_rows n 
+    order by n.customer_id, n.webhook_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'webhook.deleted', 'webhook', o.webhook_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('url', o.url, 'kinds', o.kinds, 'isEnabled', o.is_enabled, 'disabledReason', o.disabled_reason, 'oldSigningSecretUntil', to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(o.dialect, 'keyrack'), 'externalId', o.external_id, 'metadata', o.metadata, 'name', o.name, 'pull', nullif(o.is_pull, false), 'deleteUnusedAfterDays', o.delete_unused_after_days, 'secret', case when o.secret is not null then '***' end, 'signingSecret', case when o.signing_secret is not null then '***' end)), null
+    from (select old.*) o 
+    order by o.customer_id, o.webhook_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, webhook_id))
+    then
+      raise exception 'The key of a row of webhook does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'webhook.updated', 'webhook', n.webhook_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id, webhook_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('url', to_jsonb(o.url), to_jsonb(n.url), o.url is distinct from n.url),
+        ('kinds', to_jsonb(o.kinds), to_jsonb(n.kinds), o.kinds is distinct from n.kinds),
+        ('isEnabled', to_jsonb(o.is_enabled), to_jsonb(n.is_enabled), o.is_enabled is distinct from n.is_enabled),
+        ('disabledReason', to_jsonb(o.disabled_reason), to_jsonb(n.disabled_reason), o.disabled_reason is distinct from n.disabled_reason),
+        ('oldSigningSecretUntil', to_jsonb(to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('dialect', to_jsonb(nullif(o.dialect, 'keyrack')), to_jsonb(nullif(n.dialect, 'keyrack')), nullif(o.dialect, 'keyrack') is distinct from nullif(n.dialect, 'keyrack')),
+        ('externalId', to_jsonb(o.external_id), to_jsonb(n.external_id), o.external_id is distinct from n.external_id),
+        ('metadata', to_jsonb(o.metadata), to_jsonb(n.metadata), o.metadata is distinct from n.metadata),
+        ('name', to_jsonb(o.name), to_jsonb(n.name), o.name is distinct from n.name),
+        ('pull', to_jsonb(nullif(o.is_pull, false)), to_jsonb(nullif(n.is_pull, false)), nullif(o.is_pull, false) is distinct from nullif(n.is_pull, false)),
+        ('deleteUnusedAfterDays', to_jsonb(o.delete_unused_after_days), to_jsonb(n.delete_unused_after_days), o.delete_unused_after_days is distinct from n.delete_unused_after_days),
+        ('secret', case when o.secret is not null then '"***"'::jsonb end, case when n.secret is not null then '"***"'::jsonb end, o.secret is distinct from n.secret),
+        ('signingSecret', case when o.signing_secret is not null then '"***"'::jsonb end, case when n.signing_secret is not null then '"***"'::jsonb end, o.signing_secret is distinct from n.signing_secret)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.webhook_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0), 'bookings', nullif(r.bookings, 'shared'), 'bookingsEnforced', case when r.bookings_enforced then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model, 'externalId', r.external_id, 'metadata', r.metadata, 'bookings', r.bookings, 'bookingGap', r.booking_gap)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', r.external_id, 'metadata', r.metadata)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id, 'externalId', r.external_id, 'metadata', r.metadata)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after, 'externalId', r.external_id, 'metadata', r.metadata, 'exclusive', case when r.is_exclusive then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'externalId', r.external_id, 'metadata', r.metadata)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'externalId', r.external_id, 'metadata', r.metadata, 'name', r.name, 'pull', nullif(r.is_pull, false), 'deleteUnusedAfterDays', r.delete_unused_after_days, 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(r.mode, 'spec'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;

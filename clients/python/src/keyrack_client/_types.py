@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypedDict
 
-__all__ = ["About", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AssignmentUpdate", "AuthorizationServer", "Batch", "BatchResult", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarUpdate", "CarriedBox", "CarriedList", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientPatch", "ClientSecret", "ClientUpdate", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "GroupUpdate", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "ManagerUpdate", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductType", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserType", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "WebhookUpdate", "Why", "Withheld", "WithheldReason"]
+__all__ = ["About", "Acknowledged", "Acknowledgement", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AssignmentUpdate", "AuthorizationServer", "AvailableCar", "Batch", "BatchResult", "BookingSettings", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarBookingSettings", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarUpdate", "CarriedBox", "CarriedList", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientMode", "ClientPatch", "ClientSecret", "ClientUpdate", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventKind", "EventTold", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "GroupUpdate", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "ManagerUpdate", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationConflict", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductPatch", "ProductType", "ProductUpdate", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "TestMessage", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserChange", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserPatch", "UserType", "UserUpdate", "WaitingMessage", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "WebhookUpdate", "Why", "Withheld", "WithheldReason"]
 
 class About(TypedDict):
     """Information about the server."""
@@ -17,6 +17,14 @@ class About(TypedDict):
     documentation: str
     openapi: str
     preview: list[str]
+
+class Acknowledged(TypedDict):
+    count: int
+
+class Acknowledgement(TypedDict):
+    """The number up to which a client has processed the messages."""
+
+    upto: int
 
 class Actor(TypedDict):
     type: str | None
@@ -73,6 +81,9 @@ class _AssignmentRequired(TypedDict):
     renewableAfter: int | None
 
 class Assignment(_AssignmentRequired, total=False):
+    exclusive: bool
+    externalId: str | None
+    metadata: dict[str, str] | None
     car: Car | None
     user: User | None
 
@@ -96,9 +107,10 @@ class _AssignmentConflictRequired(TypedDict):
     end: str | None
 
 class AssignmentConflict(_AssignmentConflictRequired, total=False):
-    """An overlapping assignment of the same car: an existing one, or one that a previous item requests."""
+    """An overlapping assignment of the same car. It exists, or a pending request or a previous item asks for it."""
 
     assignmentId: int | None
+    operationId: str | None
     item: int | None
 
 class AssignmentCreation(TypedDict):
@@ -112,6 +124,8 @@ class _AssignmentOfCarRequired(TypedDict):
     end: str | None
 
 class AssignmentOfCar(_AssignmentOfCarRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     car: Car | None
     user: User | None
 
@@ -122,15 +136,17 @@ class _AssignmentOfUserRequired(TypedDict):
     end: str | None
 
 class AssignmentOfUser(_AssignmentOfUserRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     car: Car | None
     user: User | None
 
 class _AssignmentPatchRequired(TypedDict):
     op: PatchOperation
-    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
+    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter", "/exclusive", "/externalId", "/metadata"] | str
 
 class AssignmentPatch(_AssignmentPatchRequired, total=False):
-    value: str | int | None
+    value: str | int | bool | dict[str, str] | None
 
 class _AssignmentRequestRequired(TypedDict):
     id: int
@@ -161,6 +177,9 @@ class AssignmentUpdate(TypedDict, total=False):
     end: str | datetime | None
     lifetime: int | None
     renewableAfter: int | None
+    exclusive: bool | None
+    externalId: str | None
+    metadata: dict[str, Any] | None | None
 
 class AuthorizationServer(TypedDict):
     """The metadata of an authorization server (RFC 8414, section 2)."""
@@ -174,6 +193,26 @@ class AuthorizationServer(TypedDict):
     grant_types_supported: list[str]
     scopes_supported: list[str]
     response_types_supported: list[str]
+
+_AvailableCarOptionalKeys = TypedDict("_AvailableCarOptionalKeys", {"products@odata.count": 'int', "assignments@odata.count": 'int', "groups@odata.count": 'int'}, total=False)
+
+class _AvailableCarRequired(_AvailableCarOptionalKeys):
+    id: int
+    name: str
+    description: str | None
+    vin: str | None
+    licensePlate: str | None
+    brand: str | None
+    model: str | None
+    freeFrom: str | None
+    freeUntil: str | None
+
+class AvailableCar(_AvailableCarRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
+    products: list[Product]
+    assignments: list[AssignmentOfCar]
+    groups: list[Group]
 
 class _CarBatchRequired(TypedDict):
     kind: Literal["cars"]
@@ -194,10 +233,10 @@ class CarCreation(TypedDict):
 
 class _CarPatchRequired(TypedDict):
     op: PatchOperation
-    path: Literal["/name", "/description", "/vin", "/licensePlate", "/brand", "/model"]
+    path: Literal["/name", "/description", "/vin", "/licensePlate", "/brand", "/model", "/externalId", "/metadata"] | str
 
 class CarPatch(_CarPatchRequired, total=False):
-    value: str | None
+    value: dict[str, str] | str | None
 
 ConflictHandling: TypeAlias = Literal["allow", "report", "refuse"]
 
@@ -225,11 +264,11 @@ class GroupCreation(TypedDict):
     body: NewGroup
 
 class _GroupPatchRequired(TypedDict):
-    op: Literal["replace"]
-    path: Literal["/name"]
+    op: Literal["remove", "replace"]
+    path: Literal["/name", "/externalId", "/metadata"] | str
 
 class GroupPatch(_GroupPatchRequired, total=False):
-    value: str | None
+    value: dict[str, str] | str | None
 
 class _NewAssignmentRequired(TypedDict):
     carId: int
@@ -240,6 +279,9 @@ class NewAssignment(_NewAssignmentRequired, total=False):
     end: str | datetime | None
     lifetime: int | None
     renewableAfter: int | None
+    exclusive: bool | None
+    externalId: str | None
+    metadata: dict[str, Any] | None
 
 class _NewCarRequired(TypedDict):
     name: str
@@ -250,9 +292,15 @@ class NewCar(_NewCarRequired, total=False):
     licensePlate: str | None
     brand: str | None
     model: str | None
+    externalId: str | None
+    metadata: dict[str, Any] | None
 
-class NewGroup(TypedDict):
+class _NewGroupRequired(TypedDict):
     name: str
+
+class NewGroup(_NewGroupRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, Any] | None
 
 class _NewUserRequired(TypedDict):
     emailAddress: str
@@ -261,16 +309,23 @@ class _NewUserRequired(TypedDict):
 class NewUser(_NewUserRequired, total=False):
     password: str | None
     type: UserType | None
+    externalId: str | None
+    metadata: dict[str, Any] | None
 
 PatchOperation: TypeAlias = Literal["remove", "replace"]
 
 class _UserBatchRequired(TypedDict):
     kind: Literal["users"]
-    items: list[UserCreation | End]
+    items: list[UserCreation | UserChange | End]
 
 class UserBatch(_UserBatchRequired, total=False):
     atomic: bool
     dryRun: bool
+
+class UserChange(TypedDict):
+    op: Literal["change"]
+    id: int
+    patch: list[UserPatch]
 
 class UserCreation(TypedDict):
     op: Literal["create"]
@@ -279,6 +334,13 @@ class UserCreation(TypedDict):
 class UserData(TypedDict):
     firstName: str
     lastName: str
+
+class _UserPatchRequired(TypedDict):
+    op: Literal["remove", "replace"]
+    path: Literal["/externalId", "/metadata"] | str
+
+class UserPatch(_UserPatchRequired, total=False):
+    value: dict[str, str] | str | None
 
 UserType: TypeAlias = Literal["Normal", "Anonymous"]
 
@@ -291,6 +353,13 @@ class BatchResult(_BatchResultRequired, total=False):
     """The numbers of accepted and rejected items, and the result of each item in order."""
 
     dryRun: bool
+
+class BookingSettings(TypedDict):
+    """The booking settings of a customer."""
+
+    bookings: Literal["shared", "exclusive"]
+    bookingsEnforced: bool
+    bookingGap: int
 
 class BoxLog(TypedDict):
     """The state of the log of a box."""
@@ -364,6 +433,8 @@ class _CarRequired(_CarOptionalKeys):
     model: str | None
 
 class Car(_CarRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     products: list[Product]
     assignments: list[AssignmentOfCar]
     groups: list[Group]
@@ -383,6 +454,12 @@ class CarAccess(_CarAccessRequired, total=False):
     at: str | None
     to: str | None
 
+class CarBookingSettings(TypedDict):
+    """The booking settings of a car; null for those of the customer."""
+
+    bookings: Literal["shared", "exclusive", None]
+    bookingGap: int | None
+
 class CarOfGroup(TypedDict):
     carId: int
 
@@ -395,6 +472,8 @@ class CarUpdate(TypedDict, total=False):
     licensePlate: str | None
     brand: str | None
     model: str | None
+    externalId: str | None
+    metadata: dict[str, Any] | None | None
 
 class CarriedBox(TypedDict):
     """Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log. `names` has the day keys by which the phone finds the box."""
@@ -471,9 +550,11 @@ class ClientCreated(TypedDict):
     clientId: str
     clientSecret: str
 
+ClientMode: TypeAlias = Literal["spec", "strict"]
+
 class _ClientPatchRequired(TypedDict):
     op: Literal["remove", "replace"]
-    path: Literal["/name", "/scopes", "/expires", "/enabled"]
+    path: Literal["/name", "/scopes", "/expires", "/enabled", "/mode"]
 
 class ClientPatch(_ClientPatchRequired, total=False):
     value: Any
@@ -487,9 +568,10 @@ class ClientUpdate(TypedDict, total=False):
     """The properties to change. Null removes a value."""
 
     name: str | None
-    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]] | None
+    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "assignments:share", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]] | None
     expires: str | datetime | None
     enabled: Any | None
+    mode: ClientMode | None
 
 class Code(TypedDict):
     code: str
@@ -544,6 +626,7 @@ class Delivery(TypedDict):
     type: DeliveryType
     operationId: str | None
     changeId: int | None
+    eventId: int | None
     assignmentId: int | None
     state: DeliveryState
     attempts: int
@@ -554,16 +637,17 @@ class Delivery(TypedDict):
     answer: str | None
     error: str | None
     created: str
-    payload: Outcome | ChangeTold | CheckpointTold
+    payload: Outcome | ChangeTold | CheckpointTold | EventTold
 
 class DeliveryListed(TypedDict):
     id: int
     webhookId: int
-    webhookUrl: str
+    webhookUrl: str | None
     messageId: str
     type: DeliveryType
     operationId: str | None
     changeId: int | None
+    eventId: int | None
     assignmentId: int | None
     state: DeliveryState
     attempts: int
@@ -574,11 +658,11 @@ class DeliveryListed(TypedDict):
     answer: str | None
     error: str | None
     created: str
-    payload: Outcome | ChangeTold | CheckpointTold
+    payload: Outcome | ChangeTold | CheckpointTold | EventTold
 
 DeliveryState: TypeAlias = Literal["Waiting", "Delivered", "Dead"]
 
-DeliveryType: TypeAlias = Literal["assignment.created", "assignment.updated", "assignment.deleted", "customer.updated", "car.created", "car.updated", "car.deleted", "user.created", "user.updated", "user.deleted", "product.created", "product.updated", "product.deleted", "box.installed", "box.uninstalled", "iq.installed", "iq.uninstalled", "service.created", "service.updated", "service.deleted", "service.paired", "service.unpaired", "service.terminated", "contract.created", "contract.updated", "contract.deleted", "group.created", "group.updated", "group.deleted", "group.carAdded", "group.carRemoved", "group.productAdded", "group.productRemoved", "group.serviceAdded", "group.serviceRemoved", "group.userAdded", "group.userRemoved", "assignmentRequest.created", "assignmentRequest.granted", "assignmentRequest.rejected", "assignmentRequest.withdrawn", "assignmentRequest.updated", "assignmentRequest.deleted", "webhook.created", "webhook.updated", "webhook.deleted", "deviceKey.created", "deviceKey.updated", "deviceKey.deleted", "sdkKey.created", "sdkKey.updated", "sdkKey.deleted", "device.created", "device.updated", "device.approved", "device.lost", "device.deleted", "key.issued", "key.updated", "key.revoked", "key.deleted", "enrolment.created", "enrolment.updated", "enrolment.confirmed", "enrolment.deleted", "boxReport.created", "boxReport.updated", "boxReport.deleted", "keyAuthority.created", "keyAuthority.updated", "keyAuthority.deleted", "issuingKey.created", "issuingKey.updated", "issuingKey.deleted", "serviceKey.created", "serviceKey.updated", "serviceKey.deleted", "manager.granted", "manager.withdrawn", "role.granted", "role.updated", "role.withdrawn", "invitation.created", "invitation.updated", "invitation.deleted", "client.created", "client.updated", "client.deleted", "scopes.granted", "scopes.updated", "scopes.withdrawn", "clientSecret.created", "clientSecret.updated", "clientSecret.deleted", "factorRule.set", "factorRule.lifted", "permission.refused", "changes.checkpoint", "webhook.test"]
+DeliveryType: TypeAlias = Literal["assignment.created", "assignment.updated", "assignment.deleted", "customer.updated", "car.created", "car.updated", "car.deleted", "user.created", "user.updated", "user.deleted", "product.created", "product.updated", "product.deleted", "box.installed", "box.uninstalled", "iq.installed", "iq.uninstalled", "service.created", "service.updated", "service.deleted", "service.paired", "service.unpaired", "service.terminated", "contract.created", "contract.updated", "contract.deleted", "group.created", "group.updated", "group.deleted", "group.carAdded", "group.carRemoved", "group.productAdded", "group.productRemoved", "group.serviceAdded", "group.serviceRemoved", "group.userAdded", "group.userRemoved", "assignmentRequest.created", "assignmentRequest.granted", "assignmentRequest.rejected", "assignmentRequest.withdrawn", "assignmentRequest.updated", "assignmentRequest.deleted", "webhook.created", "webhook.updated", "webhook.deleted", "deviceKey.created", "deviceKey.updated", "deviceKey.deleted", "sdkKey.created", "sdkKey.updated", "sdkKey.deleted", "device.created", "device.updated", "device.approved", "device.lost", "device.deleted", "key.issued", "key.updated", "key.revoked", "key.deleted", "enrolment.created", "enrolment.updated", "enrolment.confirmed", "enrolment.deleted", "boxReport.created", "boxReport.updated", "boxReport.deleted", "keyAuthority.created", "keyAuthority.updated", "keyAuthority.deleted", "issuingKey.created", "issuingKey.updated", "issuingKey.deleted", "serviceKey.created", "serviceKey.updated", "serviceKey.deleted", "manager.granted", "manager.withdrawn", "role.granted", "role.updated", "role.withdrawn", "invitation.created", "invitation.updated", "invitation.deleted", "client.created", "client.updated", "client.deleted", "scopes.granted", "scopes.updated", "scopes.withdrawn", "clientSecret.created", "clientSecret.updated", "clientSecret.deleted", "factorRule.set", "factorRule.lifted", "permission.refused", "event.opened", "event.closed", "changes.checkpoint", "webhook.test"]
 
 class Device(TypedDict):
     id: str
@@ -639,6 +723,16 @@ class Event(_EventRequired, total=False):
     car: Car | None
     user: User | None
 
+EventKind: TypeAlias = Literal["event.opened", "event.closed"]
+
+class EventTold(TypedDict):
+    """The message about an event. `data` is the event as in `GET /events/{eventId}`, with further members."""
+
+    type: EventKind
+    timestamp: str
+    customerId: int
+    data: dict[str, Any]
+
 EventType: TypeAlias = Literal["CarOpened", "CarClosed"]
 
 class FactorRules(TypedDict):
@@ -666,7 +760,7 @@ class Fault(_FaultRequired, total=False):
     header: str
     valid: list[Any]
 
-FaultCode: TypeAlias = Literal["missing", "unknown", "wrong-type", "wrong-form", "blank", "too-long", "too-short", "direction-control", "out-of-range", "not-one-of", "one-needed", "invalid-json", "syntax", "not-supported", "repeated"]
+FaultCode: TypeAlias = Literal["missing", "unknown", "wrong-type", "wrong-form", "blank", "too-long", "too-short", "direction-control", "out-of-range", "not-one-of", "taken", "one-needed", "invalid-json", "syntax", "not-supported", "repeated"]
 
 class Goes(TypedDict):
     """Data that is erased: `removed` or `ended` at once, or made `anonymous` within minutes. Anonymous data stays without identifying the person."""
@@ -682,6 +776,8 @@ class _GroupRequired(_GroupOptionalKeys):
     name: str
 
 class Group(_GroupRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     cars: list[Car]
     users: list[User]
     services: list[ServiceOfProduct]
@@ -691,6 +787,8 @@ class GroupUpdate(TypedDict, total=False):
     """The properties to change. Null removes a value."""
 
     name: str | None
+    externalId: str | None
+    metadata: dict[str, Any] | None | None
 
 class Healthy(TypedDict):
     """The server is ready."""
@@ -765,6 +863,7 @@ class ItemResult(_ItemResultRequired, total=False):
     operationId: str | None
     operationLocation: str | None
     checksum: str | None
+    operation: dict[str, Any] | None
     wouldFail: str | None
     conflicts: list[AssignmentConflict] | None
     moreConflicts: bool | None
@@ -823,9 +922,10 @@ class MachineClient(TypedDict):
     id: int
     name: str
     clientId: str
-    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]]
+    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "assignments:share", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]]
     enabled: bool
     expires: str | None
+    mode: ClientMode
     managedHere: bool
     created: str
     lastUsed: str | None
@@ -872,10 +972,11 @@ class NewApp(TypedDict):
 
 class _NewClientRequired(TypedDict):
     name: str
-    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]]
+    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "assignments:share", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]]
 
 class NewClient(_NewClientRequired, total=False):
     expires: str | datetime | None
+    mode: ClientMode
 
 class _NewEventRequired(TypedDict):
     dateTime: str
@@ -906,14 +1007,17 @@ class NewPassword(TypedDict):
     currentPassword: str
     newPassword: str
 
-class _NewWebhookRequired(TypedDict):
-    url: str
-
-class NewWebhook(_NewWebhookRequired, total=False):
+class NewWebhook(TypedDict, total=False):
+    pull: bool
+    url: str | None
     dialect: WebhookDialect | None
     secret: str | None
     kinds: list[OutcomeKind] | None
     enabled: bool
+    externalId: str | None
+    metadata: dict[str, Any] | None
+    name: str | None
+    deleteUnusedAfterDays: int | None
 
 class Numbered(TypedDict):
     line: int
@@ -967,6 +1071,7 @@ class _OperationRequired(TypedDict):
     state: OperationState
     errorMessage: str | None
     errorCode: OperationError | None
+    conflicts: list[OperationConflict] | None
     checksum: str
     applied: int | None
     assignmentId: int | None
@@ -976,6 +1081,8 @@ class _OperationRequired(TypedDict):
     newUserId: int | None
     start: str | None
     end: str | None
+    externalId: str | None
+    metadata: dict[str, str] | None
     requested: str
     requestedBy: Actor | None
     finished: str | None
@@ -988,7 +1095,15 @@ class Operation(_OperationRequired, total=False):
 
 OperationCause: TypeAlias = Literal["Request", "Uninstallation", "CarDeleted", "UserRemoved"]
 
-OperationError: TypeAlias = Literal["no-car", "no-user", "no-key-box", "no-service", "service-terminated", "assignment-gone", "end-before-start", "renewable-after-out-of-range", "internal-error"]
+class OperationConflict(TypedDict):
+    """An exclusive assignment with which a failed operation conflicted."""
+
+    assignmentId: int
+    userId: int | None
+    start: str
+    end: str | None
+
+OperationError: TypeAlias = Literal["no-car", "no-user", "no-key-box", "no-service", "service-terminated", "assignment-gone", "end-before-start", "renewable-after-out-of-range", "external-id-taken", "metadata-too-large", "assignment-conflict", "internal-error"]
 
 OperationKind: TypeAlias = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
 
@@ -1010,8 +1125,10 @@ class Outcome(TypedDict):
     end: str | None
     lifetime: int | None
     renewableAfter: int | None
+    externalId: str | None
+    metadata: dict[str, str] | None
 
-OutcomeKind: TypeAlias = Literal["assignment.created", "assignment.updated", "assignment.deleted", "customer.updated", "car.created", "car.updated", "car.deleted", "user.created", "user.updated", "user.deleted", "product.created", "product.updated", "product.deleted", "box.installed", "box.uninstalled", "iq.installed", "iq.uninstalled", "service.created", "service.updated", "service.deleted", "service.paired", "service.unpaired", "service.terminated", "contract.created", "contract.updated", "contract.deleted", "group.created", "group.updated", "group.deleted", "group.carAdded", "group.carRemoved", "group.productAdded", "group.productRemoved", "group.serviceAdded", "group.serviceRemoved", "group.userAdded", "group.userRemoved", "assignmentRequest.created", "assignmentRequest.granted", "assignmentRequest.rejected", "assignmentRequest.withdrawn", "assignmentRequest.updated", "assignmentRequest.deleted", "webhook.created", "webhook.updated", "webhook.deleted", "deviceKey.created", "deviceKey.updated", "deviceKey.deleted", "sdkKey.created", "sdkKey.updated", "sdkKey.deleted", "device.created", "device.updated", "device.approved", "device.lost", "device.deleted", "key.issued", "key.updated", "key.revoked", "key.deleted", "enrolment.created", "enrolment.updated", "enrolment.confirmed", "enrolment.deleted", "boxReport.created", "boxReport.updated", "boxReport.deleted", "keyAuthority.created", "keyAuthority.updated", "keyAuthority.deleted", "issuingKey.created", "issuingKey.updated", "issuingKey.deleted", "serviceKey.created", "serviceKey.updated", "serviceKey.deleted", "manager.granted", "manager.withdrawn", "role.granted", "role.updated", "role.withdrawn", "invitation.created", "invitation.updated", "invitation.deleted", "client.created", "client.updated", "client.deleted", "scopes.granted", "scopes.updated", "scopes.withdrawn", "clientSecret.created", "clientSecret.updated", "clientSecret.deleted", "factorRule.set", "factorRule.lifted", "permission.refused", "changes.checkpoint", "assignment.*", "customer.*", "car.*", "user.*", "product.*", "box.*", "iq.*", "service.*", "contract.*", "group.*", "assignmentRequest.*", "webhook.*", "deviceKey.*", "sdkKey.*", "device.*", "key.*", "enrolment.*", "boxReport.*", "keyAuthority.*", "issuingKey.*", "serviceKey.*", "manager.*", "role.*", "invitation.*", "client.*", "scopes.*", "clientSecret.*", "factorRule.*", "permission.*", "changes.*"]
+OutcomeKind: TypeAlias = Literal["assignment.created", "assignment.updated", "assignment.deleted", "customer.updated", "car.created", "car.updated", "car.deleted", "user.created", "user.updated", "user.deleted", "product.created", "product.updated", "product.deleted", "box.installed", "box.uninstalled", "iq.installed", "iq.uninstalled", "service.created", "service.updated", "service.deleted", "service.paired", "service.unpaired", "service.terminated", "contract.created", "contract.updated", "contract.deleted", "group.created", "group.updated", "group.deleted", "group.carAdded", "group.carRemoved", "group.productAdded", "group.productRemoved", "group.serviceAdded", "group.serviceRemoved", "group.userAdded", "group.userRemoved", "assignmentRequest.created", "assignmentRequest.granted", "assignmentRequest.rejected", "assignmentRequest.withdrawn", "assignmentRequest.updated", "assignmentRequest.deleted", "webhook.created", "webhook.updated", "webhook.deleted", "deviceKey.created", "deviceKey.updated", "deviceKey.deleted", "sdkKey.created", "sdkKey.updated", "sdkKey.deleted", "device.created", "device.updated", "device.approved", "device.lost", "device.deleted", "key.issued", "key.updated", "key.revoked", "key.deleted", "enrolment.created", "enrolment.updated", "enrolment.confirmed", "enrolment.deleted", "boxReport.created", "boxReport.updated", "boxReport.deleted", "keyAuthority.created", "keyAuthority.updated", "keyAuthority.deleted", "issuingKey.created", "issuingKey.updated", "issuingKey.deleted", "serviceKey.created", "serviceKey.updated", "serviceKey.deleted", "manager.granted", "manager.withdrawn", "role.granted", "role.updated", "role.withdrawn", "invitation.created", "invitation.updated", "invitation.deleted", "client.created", "client.updated", "client.deleted", "scopes.granted", "scopes.updated", "scopes.withdrawn", "clientSecret.created", "clientSecret.updated", "clientSecret.deleted", "factorRule.set", "factorRule.lifted", "permission.refused", "event.opened", "event.closed", "changes.checkpoint", "assignment.*", "customer.*", "car.*", "user.*", "product.*", "box.*", "iq.*", "service.*", "contract.*", "group.*", "assignmentRequest.*", "webhook.*", "deviceKey.*", "sdkKey.*", "device.*", "key.*", "enrolment.*", "boxReport.*", "keyAuthority.*", "issuingKey.*", "serviceKey.*", "manager.*", "role.*", "invitation.*", "client.*", "scopes.*", "clientSecret.*", "factorRule.*", "permission.*", "event.*", "changes.*"]
 
 OutcomeType: TypeAlias = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
 
@@ -1099,6 +1216,7 @@ class _PositionRequired(_PositionOptionalKeys):
     inUseUntil: str | None
 
 class Position(_PositionRequired, total=False):
+    externalId: str | None
     products: list[Product]
     assignments: list[AssignmentOfCar]
     groups: list[Group]
@@ -1149,6 +1267,8 @@ class _ProductRequired(_ProductOptionalKeys):
     type: ProductType
 
 class Product(_ProductRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     service: ServiceOfProduct | None
     car: Car | None
     groups: list[Group]
@@ -1163,6 +1283,8 @@ class _ProductListedRequired(_ProductListedOptionalKeys):
     type: ProductType
 
 class ProductListed(_ProductListedRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     service: ServiceOfProduct | None
     car: Car | None
     groups: list[Group]
@@ -1170,7 +1292,20 @@ class ProductListed(_ProductListedRequired, total=False):
 class ProductOfGroup(TypedDict):
     productId: int
 
+class _ProductPatchRequired(TypedDict):
+    op: Literal["remove", "replace"]
+    path: Literal["/externalId", "/metadata"] | str
+
+class ProductPatch(_ProductPatchRequired, total=False):
+    value: dict[str, str] | str | None
+
 ProductType: TypeAlias = Literal["vendor Box", "vendor IQ"]
+
+class ProductUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    externalId: Any | None
+    metadata: Any | None
 
 class _ReadyRequired(TypedDict):
     status: Literal["ok"]
@@ -1413,6 +1548,14 @@ class Telemetry(TypedDict):
     frontBrakeLifeRemaining: float | None
     rearBrakeLifeRemaining: float | None
 
+class _TestMessageRequired(TypedDict):
+    type: Literal["assignment.created", "assignment.updated", "assignment.deleted", "customer.updated", "car.created", "car.updated", "car.deleted", "user.created", "user.updated", "user.deleted", "product.created", "product.updated", "product.deleted", "box.installed", "box.uninstalled", "iq.installed", "iq.uninstalled", "service.created", "service.updated", "service.deleted", "service.paired", "service.unpaired", "service.terminated", "contract.created", "contract.updated", "contract.deleted", "group.created", "group.updated", "group.deleted", "group.carAdded", "group.carRemoved", "group.productAdded", "group.productRemoved", "group.serviceAdded", "group.serviceRemoved", "group.userAdded", "group.userRemoved", "assignmentRequest.created", "assignmentRequest.granted", "assignmentRequest.rejected", "assignmentRequest.withdrawn", "assignmentRequest.updated", "assignmentRequest.deleted", "webhook.created", "webhook.updated", "webhook.deleted", "deviceKey.created", "deviceKey.updated", "deviceKey.deleted", "sdkKey.created", "sdkKey.updated", "sdkKey.deleted", "device.created", "device.updated", "device.approved", "device.lost", "device.deleted", "key.issued", "key.updated", "key.revoked", "key.deleted", "enrolment.created", "enrolment.updated", "enrolment.confirmed", "enrolment.deleted", "boxReport.created", "boxReport.updated", "boxReport.deleted", "keyAuthority.created", "keyAuthority.updated", "keyAuthority.deleted", "issuingKey.created", "issuingKey.updated", "issuingKey.deleted", "serviceKey.created", "serviceKey.updated", "serviceKey.deleted", "manager.granted", "manager.withdrawn", "role.granted", "role.updated", "role.withdrawn", "invitation.created", "invitation.updated", "invitation.deleted", "client.created", "client.updated", "client.deleted", "scopes.granted", "scopes.updated", "scopes.withdrawn", "clientSecret.created", "clientSecret.updated", "clientSecret.deleted", "factorRule.set", "factorRule.lifted", "permission.refused", "event.opened", "event.closed", "changes.checkpoint", "webhook.test"]
+
+class TestMessage(_TestMessageRequired, total=False):
+    """A test in the form of an event type. `set` replaces members of the example."""
+
+    set: dict[str, str | int | float | bool | None]
+
 Theme: TypeAlias = Literal["light", "dark"]
 
 _TimeRangeRequiredKeys = TypedDict("_TimeRangeRequiredKeys", {"from": 'str | datetime'})
@@ -1459,6 +1602,8 @@ class _UserRequired(_UserOptionalKeys):
     userData: PersonName
 
 class User(_UserRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
     assignments: list[AssignmentOfUser]
     groups: list[Group]
 
@@ -1493,18 +1638,40 @@ class UserLossReport(TypedDict, total=False):
 class UserOfGroup(TypedDict):
     userId: int
 
-class Webhook(TypedDict):
+class UserUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    externalId: str | None
+    metadata: dict[str, Any] | None | None
+
+class WaitingMessage(TypedDict):
+    """A waiting message: its headers, with the static secret, and its body."""
+
+    number: int
+    type: str
+    headers: dict[str, str]
+    body: str
+
+class _WebhookRequired(TypedDict):
     id: int
-    url: str
+    url: str | None
     kinds: list[OutcomeKind]
     dialect: WebhookDialect
     enabled: bool
+    name: str | None
+    pull: bool
+    deleteUnusedAfterDays: int | None
     disabledReason: str | None
     hasSecret: bool
     oldSigningSecretUntil: str | None
+    pulled: str | None
     created: str
     waiting: int
     dead: int
+
+class Webhook(_WebhookRequired, total=False):
+    externalId: str | None
+    metadata: dict[str, str] | None
 
 class WebhookCreated(TypedDict):
     id: int
@@ -1514,7 +1681,7 @@ WebhookDialect: TypeAlias = Literal["keyrack", "standard-webhooks", "cloudevents
 
 class _WebhookPatchRequired(TypedDict):
     op: PatchOperation
-    path: Literal["/url", "/dialect", "/secret", "/kinds", "/enabled"]
+    path: Literal["/url", "/dialect", "/secret", "/kinds", "/enabled", "/externalId", "/metadata", "/name"] | str
 
 class WebhookPatch(_WebhookPatchRequired, total=False):
     value: Any
@@ -1527,6 +1694,9 @@ class WebhookUpdate(TypedDict, total=False):
     secret: str | None
     kinds: list[OutcomeKind] | None | None
     enabled: bool | None
+    externalId: str | None
+    metadata: dict[str, Any] | None | None
+    name: str | None
 
 class _WhyRequired(TypedDict):
     code: str

@@ -25,6 +25,8 @@ listCars: Operation[None, list[t.Car]] = Operation("listCars", "GET", "/cars")
 """List cars"""
 createCar: Operation[t.NewCar, t.Created] = Operation("createCar", "PUT", "/cars")
 """Create a car"""
+listAvailableCars: Operation[None, list[t.AvailableCar]] = Operation("listAvailableCars", "GET", "/cars/available")
+"""List the cars that are free within a period"""
 getCar: Operation[None, t.Car] = Operation("getCar", "GET", "/cars/{carId}")
 """Get a car"""
 updateCar: Operation[list[t.CarPatch], None] = Operation("updateCar", "PATCH", "/cars/{carId}")
@@ -49,6 +51,8 @@ createUser: Operation[t.NewUser, t.UserCreated] = Operation("createUser", "PUT",
 """Create a user in the customer"""
 getUser: Operation[None, t.User] = Operation("getUser", "GET", "/users/{userId}")
 """Get a user"""
+updateUser: Operation[list[t.UserPatch], None] = Operation("updateUser", "PATCH", "/users/{userId}")
+"""Update the references of a user"""
 listAssignmentsOfUser: Operation[None, list[t.AssignmentOfUser]] = Operation("listAssignmentsOfUser", "GET", "/users/{userId}/assignments")
 """List the assignments of a user"""
 addUserToCustomer: Operation[t.SomeUser, None] = Operation("addUserToCustomer", "PUT", "/users/assignments/customers")
@@ -87,6 +91,14 @@ deleteAssignment: Operation[None, None] = Operation("deleteAssignment", "DELETE"
 """End an assignment"""
 listHiddenAssignments: Operation[None, list[t.HiddenAssignment]] = Operation("listHiddenAssignments", "GET", "/hidden-assignments")
 """List times at which users outside the groups have cars"""
+getBookingSettings: Operation[None, t.BookingSettings] = Operation("getBookingSettings", "GET", "/booking-settings")
+"""Get the booking settings"""
+setBookingSettings: Operation[t.BookingSettings, None] = Operation("setBookingSettings", "PUT", "/booking-settings")
+"""Set the booking settings"""
+getCarBookingSettings: Operation[None, t.CarBookingSettings] = Operation("getCarBookingSettings", "GET", "/cars/{carId}/booking-settings")
+"""Get the booking settings of a car"""
+setCarBookingSettings: Operation[t.CarBookingSettings, None] = Operation("setCarBookingSettings", "PUT", "/cars/{carId}/booking-settings")
+"""Set the booking settings of a car"""
 listGroups: Operation[None, list[t.Group]] = Operation("listGroups", "GET", "/groups")
 """List groups"""
 createGroup: Operation[t.NewGroup, t.Created] = Operation("createGroup", "PUT", "/groups")
@@ -125,6 +137,8 @@ listProducts: Operation[None, list[t.ProductListed]] = Operation("listProducts",
 """List products"""
 getProduct: Operation[None, t.Product] = Operation("getProduct", "GET", "/products/{productId}")
 """Get a product"""
+updateProduct: Operation[list[t.ProductPatch], None] = Operation("updateProduct", "PATCH", "/products/{productId}")
+"""Update the references of a product"""
 getServiceOfProduct: Operation[None, t.ServiceOfProduct] = Operation("getServiceOfProduct", "GET", "/products/{productId}/services")
 """Get the service of a product"""
 getCarOfProduct: Operation[None, t.Car] = Operation("getCarOfProduct", "GET", "/products/{productId}/cars")
@@ -239,12 +253,16 @@ listDeliveries: Operation[None, list[t.DeliveryListed]] = Operation("listDeliver
 """List the deliveries of all webhooks"""
 rotateWebhookSecret: Operation[None, t.SecretRotated] = Operation("rotateWebhookSecret", "POST", "/webhooks/{webhookId}/rotate-secret")
 """Rotate the signing secret of a webhook"""
-testWebhook: Operation[None, t.Created] = Operation("testWebhook", "POST", "/webhooks/{webhookId}/test")
+testWebhook: Operation[t.TestMessage, t.Created] = Operation("testWebhook", "POST", "/webhooks/{webhookId}/test")
 """Send a test to a webhook"""
 replayDelivery: Operation[None, None] = Operation("replayDelivery", "POST", "/webhooks/{webhookId}/deliveries/{deliveryId}/replay")
 """Send a delivery again"""
 replayDeliveries: Operation[t.TimeRange, t.Replayed] = Operation("replayDeliveries", "POST", "/webhooks/{webhookId}/replay")
 """Send the outcomes and changes of a time range again"""
+listMessagesOfWebhook: Operation[None, list[t.WaitingMessage]] = Operation("listMessagesOfWebhook", "GET", "/webhooks/{webhookId}/messages")
+"""Fetch the messages of a pull webhook"""
+acknowledgeMessagesOfWebhook: Operation[t.Acknowledgement, t.Acknowledged] = Operation("acknowledgeMessagesOfWebhook", "POST", "/webhooks/{webhookId}/messages/ack")
+"""Acknowledge messages of a pull webhook"""
 listManagers: Operation[None, list[t.Manager]] = Operation("listManagers", "GET", "/managers")
 """List managers"""
 inviteManager: Operation[t.NewManager, t.ManagerInvited] = Operation("inviteManager", "PUT", "/managers")
@@ -334,6 +352,7 @@ ALL: dict[str, Operation[Any, Any]] = {
     "setDriverSettings": setDriverSettings,
     "listCars": listCars,
     "createCar": createCar,
+    "listAvailableCars": listAvailableCars,
     "getCar": getCar,
     "updateCar": updateCar,
     "deleteCar": deleteCar,
@@ -346,6 +365,7 @@ ALL: dict[str, Operation[Any, Any]] = {
     "listUsers": listUsers,
     "createUser": createUser,
     "getUser": getUser,
+    "updateUser": updateUser,
     "listAssignmentsOfUser": listAssignmentsOfUser,
     "addUserToCustomer": addUserToCustomer,
     "removeUserFromCustomer": removeUserFromCustomer,
@@ -365,6 +385,10 @@ ALL: dict[str, Operation[Any, Any]] = {
     "updateAssignment": updateAssignment,
     "deleteAssignment": deleteAssignment,
     "listHiddenAssignments": listHiddenAssignments,
+    "getBookingSettings": getBookingSettings,
+    "setBookingSettings": setBookingSettings,
+    "getCarBookingSettings": getCarBookingSettings,
+    "setCarBookingSettings": setCarBookingSettings,
     "listGroups": listGroups,
     "createGroup": createGroup,
     "getGroup": getGroup,
@@ -384,6 +408,7 @@ ALL: dict[str, Operation[Any, Any]] = {
     "removeProductFromGroup": removeProductFromGroup,
     "listProducts": listProducts,
     "getProduct": getProduct,
+    "updateProduct": updateProduct,
     "getServiceOfProduct": getServiceOfProduct,
     "getCarOfProduct": getCarOfProduct,
     "listServices": listServices,
@@ -444,6 +469,8 @@ ALL: dict[str, Operation[Any, Any]] = {
     "testWebhook": testWebhook,
     "replayDelivery": replayDelivery,
     "replayDeliveries": replayDeliveries,
+    "listMessagesOfWebhook": listMessagesOfWebhook,
+    "acknowledgeMessagesOfWebhook": acknowledgeMessagesOfWebhook,
     "listManagers": listManagers,
     "inviteManager": inviteManager,
     "getManager": getManager,

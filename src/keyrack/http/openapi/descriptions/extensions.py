@@ -135,8 +135,9 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "timestamp": ("When the event was recorded, which may be days after the event.", "2026-05-01T08:00:02.25Z"),
         "data": (
             "The event as in `GET /events/{eventId}`, with further properties. `carExternalId` and `userExternalId` are"
-            " the references of the car and the user. `recordedTime` is when it was recorded. `late` is true if that was more than 60 seconds after `utcDateTime`. `assignmentId` is the"
-            " assignment of the key, if a key box reported the event; null otherwise.",
+            " the references of the car and the user. `recordedTime` is when it was recorded. `late` is true if that"
+            " was more than 60 seconds after `utcDateTime`. `assignmentId` is the assignment of the key, if a key box"
+            " reported the event; null otherwise.",
             {
                 "id": 121,
                 "dateTime": "2026-05-01T10:00:00",
