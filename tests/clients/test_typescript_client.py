@@ -1,4 +1,6 @@
-"""The npm package of the TypeScript client: its files, its types, and a scenario with the installed package.
+"""The npm package of the TypeScript client.
+
+The tests check its files and types, and run a scenario with the installed package.
 
 `make test-clients` installs the compiler into the directory KEYRACK_CLIENTS.
 """
@@ -71,7 +73,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def workshop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the installed package, the README's programs, and the compiled programs of the tests."""
+    """A directory with the installed package and compiled programs.
+
+    The programs are those of the README and of the tests.
+    """
     place = tmp_path_factory.mktemp("workshop")
     (place / "package.json").write_text('{"private": true, "type": "module"}')
     command("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=place)

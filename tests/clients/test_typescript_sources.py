@@ -1,4 +1,4 @@
-"""The sources of the TypeScript client with a real server, in Node and in Chromium."""
+"""The sources of the TypeScript client, in Node and in Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TypeScript client for tests: Node programs, a page that serves modules, and a proxy that loses responses."""
+"""The TypeScript client for tests: programs, pages and a proxy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCOPES = (
 
 
 def credentials(person: Person, url: str) -> dict[str, Any]:
-    """The options of a client for a new machine client of this person."""
+    """The options of a client with a new machine client."""
     made = person.put("/clients", {"name": "TypeScript", "scopes": SCOPES})
     assert made.status_code == 201, made.text
     return {
@@ -41,7 +41,10 @@ def credentials(person: Person, url: str) -> dict[str, Any]:
 
 
 def run(program: str, module: Path | str, given: Any, *, node: Path | str = NODE, place: Path = PROGRAMS) -> Any:
-    """Run a program with the module of the client, and return the JSON that it prints."""
+    """Run a program with the module of the client.
+
+    Returns the JSON that it prints.
+    """
     ran = subprocess.run(
         [node, place / program, str(module)],
         input=json.dumps(given),
@@ -77,7 +80,10 @@ def put_package(target: Path) -> None:
 
 
 def put_npm(directory: Path) -> Path:
-    """Write a program `npm` that installs the client of these sources, and return its directory."""
+    """Write a program `npm` that installs these sources.
+
+    Returns its directory.
+    """
     put_package(directory / "package")
     version = json.loads((SOURCES.parent / "package.json").read_text())["version"]
     programs = directory / "bin"
@@ -152,7 +158,7 @@ def page(modules: dict[str, bytes]) -> Iterator[str]:
 
 @contextmanager
 def losing_every_second_response(url: str, lost: list[str]) -> Iterator[str]:
-    """A proxy: the server processes every request, and each second response is lost."""
+    """A proxy that forwards every request and loses each second response."""
     lock = threading.Lock()
     requests = 0
 
