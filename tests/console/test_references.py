@@ -1,4 +1,4 @@
-"""The external id and the metadata in the console: shown, set, changed, removed, and rejected."""
+"""The external id and the metadata of resources in the console."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def text_of(answer: httpx.Response) -> str:
 
 
 def save(browser: httpx.Client, address: str, external_id: str = "", metadata: str = "") -> httpx.Response:
-    """Send the form, with the tag of a form that was opened before."""
+    """Open the form and send it with these texts."""
     found = TAG.search(browser.get(address).text)
     assert found
     data = {"tag": unescape(found[1]), "external_id": external_id, "metadata": metadata}

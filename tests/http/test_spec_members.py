@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from keyrack.api.schema.fields import Complex, Resource
 from keyrack.http.routes import ALL
-from tests.support.people import Person
+from tests.fleet.test_references import program
+from tests.support.people import Person, done
+from tests.support.servers import eventually
 
 CAR = {"id", "name", "description", "vin", "licensePlate", "brand", "model"}
 USER = {"id", "emailAddress", "userData", "userData/firstName", "userData/lastName"}
@@ -94,3 +98,53 @@ def test_each_read_of_the_spec_has_exactly_its_members() -> None:
         assert read is not None
         found = members(read.select.resource)
         assert found == expected, difference(path, found ^ expected)
+
+
+REFERENCES = {"externalId": "S-1", "metadata": {"plan": "gold"}}
+STEPS = [{"op": "replace", "path": f"/{name}", "value": value} for name, value in REFERENCES.items()]
+
+
+def referenced(part: Any) -> int:
+    """The number of objects with a reference in an answer, also in expanded relations."""
+    if isinstance(part, list):
+        return sum(map(referenced, cast("list[Any]", part)))
+    if isinstance(part, dict):
+        members = cast("dict[str, Any]", part)
+        own = "externalId" in members or "metadata" in members
+        return own + sum(referenced(value) for name, value in members.items() if name != "metadata")
+    return 0
+
+
+def test_references_are_only_in_answers_that_ask_for_them(carol: Person) -> None:
+    car, user, group = carol.car_with_box(), carol.user(), carol.group()
+    box = carol.get(f"/cars/{car}/products").json()[0]["id"]
+    assignment = carol.assignment(car, user, end="2031-01-01T08:00:00Z")
+    for kind, id in (("car", car), ("user", user), ("product", box)):
+        done(carol.put(f"/groups/{group}/{kind}s", {f"{kind}Id": id}))
+    rows = [f"/cars/{car}", f"/users/{user}", f"/groups/{group}", f"/products/{box}"]
+    representation = {"Prefer": "return=representation"}
+    for row in rows:
+        changed = carol.patch(row, STEPS, headers=representation)
+        assert changed.status_code == 200
+        is_extension = row.startswith(("/users", "/products"))  # the spec has no PATCH of these
+        assert referenced(changed.json()) == is_extension, row
+    done(carol.patch(f"/assignments/{assignment}", STEPS))
+    eventually(lambda: carol.get(f"/assignments/{assignment}?$select=externalId").json()["externalId"], "the change")
+    reads = [
+        *rows[:2], rows[3], f"/assignments/{assignment}", "/cars", "/users", "/groups", "/products",
+        *(f"/cars/{car}/{part}" for part in ("products", "assignments")), f"/users/{user}/assignments",
+        *(f"/groups/{group}/{part}" for part in ("cars", "users", "products")), f"/products/{box}/cars",
+        f"/cars/{car}?$expand=products,assignments,groups", f"/users/{user}?$expand=assignments,groups",
+        f"/assignments/{assignment}?$expand=car,user", "/groups?$expand=cars,users,products", "/cars?$select=*",
+    ]  # fmt: skip
+    for read in reads:
+        answer = carol.get(read)
+        assert answer.status_code == 200, answer.text
+        assert answer.json() and referenced(answer.json()) == 0, read
+    both = "$select=externalId,metadata"
+    for row in (*rows, f"/assignments/{assignment}"):
+        assert carol.get(f"{row}?{both}").json() == REFERENCES, row
+    assert carol.get(f"/cars/{car}?$expand=products({both})").json()["products"] == [REFERENCES]
+    client = program(carol, "cars:read", "users:read", "groups:read", "products:read", "assignments:read")
+    for read in reads[:13]:
+        assert referenced(client.get(read).json()) == 1, read

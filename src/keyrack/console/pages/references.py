@@ -89,7 +89,7 @@ class TypedReferences:
 
 @dataclass(slots=True)
 class MetadataLines:
-    """The read lines of a form: the texts by key, and the first error of each line."""
+    """The texts by key, and the errors of the lines."""
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
     errors: list[str] = field(default_factory=list[str])
@@ -151,7 +151,7 @@ def _step(path: str, value: str | None) -> dict[str, Any]:
 
 
 def _limits(visit: Visit, row: Mapping[str, Any], lines: MetadataLines) -> str:
-    """The error of metadata that would be too large, "" if they fit."""
+    """The error of too large metadata, "" for others."""
     after = {**_hidden(row), **lines.texts}
     if len(after) > KEYS:
         return gettext(visit, MANY, most=KEYS)
@@ -249,7 +249,7 @@ async def _form(
 
 
 def holder_of(visit: Visit, kind: str, refusal: Refusal | None) -> str:
-    """The address of the resource that has the external id, "" if it is unknown."""
+    """The page of the resource with the external id, "" if unknown."""
     id = refusal.extensions().get("id") if refusal and refusal.reason.code == TAKEN else None
     if id is None:
         return ""
