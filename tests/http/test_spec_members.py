@@ -105,7 +105,7 @@ STEPS = [{"op": "replace", "path": f"/{name}", "value": value} for name, value i
 
 
 def referenced(part: Any) -> int:
-    """The number of objects with a reference in an answer, also in expanded relations."""
+    """The number of objects with a reference in an answer."""
     if isinstance(part, list):
         return sum(map(referenced, cast("list[Any]", part)))
     if isinstance(part, dict):
