@@ -40,7 +40,7 @@ $(ASSETS)/built-from.txt: $(VENV)/.installed requirements/assets.txt $(wildcard 
 	@touch $@
 
 ## install-dev: install, with the tools for tests, types and lint
-install-dev: $(VENV)/.installed-dev $(ASSETS)/built-from.txt
+install-dev: $(VENV)/.installed-dev $(ASSETS)/built-from.txt $(TYPESCRIPT)/.installed
 
 $(VENV)/.installed-dev: requirements/dev.txt $(VENV)/.installed
 	@$(PYTHON) requirements/install.py $(VENV) $<

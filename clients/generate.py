@@ -50,7 +50,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: its request, and the schemas of its body and its answer; None without one."""
+    """An operation: its request, and the schemas of its body and its answer; None without one.
+
+    A body that `is_optional` can be left out.
+    """
 
     id: str
     method: str
@@ -58,6 +61,7 @@ class Operation:
     summary: str
     body: Json | None
     answer: Json | None
+    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,8 @@ def read_operations(document: Json) -> Iterator[Operation]:
             body = content_schema(content)
             if content and body is None:
                 continue
-            yield Operation(row["operationId"], method.upper(), path, row["summary"], body, answer)
+            is_optional = not content.get("required", False)
+            yield Operation(row["operationId"], method.upper(), path, row["summary"], body, answer, is_optional)
 
 
 def content_schema(holder: Json) -> Json | None:
@@ -461,6 +466,8 @@ def typescript(source: Source) -> str:
     lines += ["/** The bodies and answers of the operations. */", "export interface Operations {"]
     for row in source.operations:
         body = "undefined" if row.body is None else typescript_type(row.body)
+        if row.body is not None and row.is_optional:
+            body += " | undefined"
         answer = "undefined" if row.answer is None else typescript_type(row.answer)
         lines += [
             f"  /** {row.summary} */",

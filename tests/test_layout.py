@@ -183,6 +183,7 @@ SLEEPERS = {
     "abuse/test_slow_clients.py": "the pace of readings",
     "abuse/test_webhooks.py": "the pace of requests, and a slow receiver",
     "assignments/histories.py": "random pauses of clients",
+    "assignments/test_exclusive_faults.py": "random times of faults, and looks at an operation",
     "assignments/test_faults.py": "random times of faults, and looks at other processes",
     "assignments/test_histories.py": "the pace of killings, and looks at other processes",
     "changelog/feed_readers.py": "the pace of readers",

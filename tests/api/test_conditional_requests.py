@@ -323,7 +323,8 @@ def test_etags_of_lists_use_more_than_four_bytes_of_hash(carol: Person, sql: Sql
         + CAR.version_sql("c")
         + " as version from generate_series(1, 300000) n, lateral (select"
         " $1::integer as car_id, 'C' || n as name, null::text as description, null::text as vin,"
-        " null::text as license_plate, null::text as brand, null::text as model) c)"
+        " null::text as license_plate, null::text as brand, null::text as model, null::text as external_id,"
+        " null::jsonb as metadata) c)"
         " select array_agg('C' || n) from v group by hashint8extended(version, 0) having count(*) > 1 limit 1",
         car,
     )
@@ -512,7 +513,7 @@ def test_only_momentary_responses_have_no_etag() -> None:
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     of_drivers = {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, DriverAuth | DrivePageAuth)}
     others = {"GET /driver-settings", "GET /drive/api/settings", "GET /users/{userId}/app-access"}
-    others |= {"GET /booking-settings", "GET /cars/{carId}/booking-settings"}
+    others |= {"GET /booking-settings", "GET /cars/{carId}/booking-settings", "GET /webhooks/{webhookId}/messages"}
     assert untagged - of_drivers == {*health, *others, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == {
         *health,

@@ -66,7 +66,7 @@ def test_machine_clients_get_403_for_endpoints_about_a_person(
     alice: Person, machine: Person, endpoint: Endpoint
 ) -> None:
     answer = asked(machine, endpoint)
-    assert (answer.status_code, answer.text) == (403, FOR_PEOPLE.text)
+    assert (answer.status_code, answer.json()["code"]) == (403, FOR_PEOPLE.code)
     assert asked(alice, endpoint).status_code != 403 or endpoint.method != "GET"
 
 

@@ -45,7 +45,7 @@ def expected(box: str) -> dict[str, Any]:
         "product": box,
         "booked": ["Succeeded", True],
         "moved": "Succeeded",
-        "assignment": ["2026-05-03T00:00:00Z", 1],
+        "assignment": ["2030-05-03T00:00:00Z", 1],
         "ended": "Succeeded",
         "operations": ["Succeeded"] * 3,
         "failed": "no-key-box",

@@ -215,9 +215,9 @@ def test_enforced_settings_bind_dispatchers(carol: Person, town: Town, kim: int)
     with dana.browser() as browser:
         answer = browser.post(f"/{carol.customer}/assignments/new", data=fields)
         assert answer.status_code == 422
-        assert "Only owners and managers book this car as shared." in answer.text
+        assert "Your role cannot book this car as shared." in answer.text
         settings = browser.get(f"/{carol.customer}/settings/bookings").text
-        assert "Only owners and managers of the whole fleet change these settings." in settings
+        assert "Your role cannot change these settings." in settings
         assert browser.get(f"/{carol.customer}/cars/{car}/bookings").status_code == 403
         answer = browser.post(f"/{carol.customer}/assignments/new", data={**fields, "exclusive": "true"})
         assert answer.status_code == 303

@@ -32,7 +32,7 @@ def test_an_export_has_everything_about_a_person(alice: Person, operator: Operat
     }  # fmt: skip
     (customer,) = told["customers"]
     subject = customer.pop("subject")
-    assert customer == {"id": alice.customer, "name": "alice's fleet"}
+    assert customer == {"id": alice.customer, "name": "alice's fleet", "externalId": None, "metadata": None}
     assert subject == str(uuid.UUID(subject))
     assert [group["name"] for group in told["groups"]] == ["Told"]
     assert [row["carId"] for row in told["assignments"]] == [car]

@@ -596,6 +596,8 @@ CHANGE_THE_GROUND = {
     ("DELETE", "/users/assignments/customers"),
     ("POST", "/users/{userId}/erase"),
     ("POST", "/batch"),
+    ("PUT", "/booking-settings"),
+    ("PUT", "/cars/{carId}/booking-settings"),
 }
 
 

@@ -365,7 +365,7 @@ def test_a_machine_client_approves_nothing(needs_two: Scene, town: Town) -> None
     needs_two.attack()
     machine = client(needs_two.person, Permission.BOXES_READ, Permission.BOXES_WRITE)
     answer = machine.person.call("POST", path(needs_two.box, "enrolment/approval"), approval(needs_two.laptop))
-    assert (answer.status_code, answer.text) == (403, FOR_PEOPLE.text)
+    assert (answer.status_code, answer.json()["code"]) == (403, FOR_PEOPLE.code)
 
 
 def test_without_the_policy_an_entry_is_enough(needs_two: Scene, carol: Person, operator: Operator) -> None:

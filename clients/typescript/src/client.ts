@@ -8,7 +8,7 @@ import { OPERATIONS } from "./types.ts";
 import type {
   Assignment, AssignmentUpdate, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
   GroupUpdate, Installation, NewAssignment, NewCar, NewEvent, NewGroup, NewUser, NewWebhook, Operation, Operations,
-  Product, ProductListed, SecretRotated, SomeUser, User, UserCreated, UserOfGroup, Webhook, WebhookCreated,
+  Product, ProductListed, ProductUpdate, SecretRotated, SomeUser, TestMessage, User, UserCreated, UserOfGroup, UserUpdate, Webhook, WebhookCreated,
   WebhookUpdate,
 } from "./types.ts";
 
@@ -278,6 +278,11 @@ class UsersApi extends Resource {
     return this.send("createUser", [], user, options);
   }
 
+  /** Changes the references. Null removes a value. */
+  update(id: Id, changes: UserUpdate, options?: WriteOptions): Promise<void> {
+    return this.send("updateUser", [id], patch(changes), options);
+  }
+
   /** Adds an existing person to the customer. */
   add(user: SomeUser, options?: WriteOptions): Promise<void> {
     return this.send("addUserToCustomer", [], user, options);
@@ -296,6 +301,11 @@ class ProductsApi extends Resource {
 
   get(id: Id, options?: GetOptions): Promise<Product> {
     return this.read("getProduct", [id], options);
+  }
+
+  /** Changes the references. Null removes a value. */
+  update(id: Id, changes: ProductUpdate, options?: WriteOptions): Promise<void> {
+    return this.send("updateProduct", [id], patch(changes), options);
   }
 
   install(installation: Installation, options?: WriteOptions): Promise<void> {
@@ -476,8 +486,8 @@ class WebhooksApi extends Resource {
   }
 
   /** Sends a test message to the address. Returns the id of its delivery. */
-  test(id: Id, options?: WriteOptions): Promise<Created> {
-    return this.send("testWebhook", [id], undefined, options);
+  test(id: Id, message?: TestMessage, options?: WriteOptions): Promise<Created> {
+    return this.send("testWebhook", [id], message, options);
   }
 
   /** Replaces the signing secret. The old one stays valid for a while: pass both to `verify`. */

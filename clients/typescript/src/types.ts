@@ -1958,7 +1958,7 @@ export interface Operations {
   /** Rotate the signing secret of a webhook */
   rotateWebhookSecret: { body: undefined; answer: SecretRotated; ids: [webhookId: string | number] };
   /** Send a test to a webhook */
-  testWebhook: { body: TestMessage; answer: Created; ids: [webhookId: string | number] };
+  testWebhook: { body: TestMessage | undefined; answer: Created; ids: [webhookId: string | number] };
   /** Send a delivery again */
   replayDelivery: { body: undefined; answer: undefined; ids: [webhookId: string | number, deliveryId: string | number] };
   /** Send the outcomes and changes of a time range again */

@@ -131,22 +131,17 @@ class Authenticator:
             return await self._client(token)
         return await self.acting(token.subject, token.sign_outs, token.amr, token.issued)
 
-    async def mode_of_token(self, authorization: str | None, *, is_cached: bool) -> RequestMode:
-        """The mode of the client of a token, which may have expired. It is `spec` in all other cases.
-
-        `is_cached` asks no database.
-        """
+    async def mode_of_token(self, authorization: str | None) -> RequestMode:
+        """The mode of the client of a token, which may have expired. It is `spec` in all other cases."""
         try:
             text = _bearer(authorization)
-            token = self._tokens.peek(text) if is_cached else await self._tokens.get(text, lambda: self._decoded(text))
-            if token is None or token.secret is None:
+            token = await self._tokens.get(text, lambda: self._decoded(text))
+            if token.secret is None:
                 return RequestMode.SPEC
-            caller = self._clients.peek(token.jti)
-            if caller is None and not is_cached:
-                caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
+            caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
         except Exception:  # the request has an error already
             return RequestMode.SPEC
-        return RequestMode.SPEC if caller is None else caller.mode
+        return caller.mode
 
     async def until(self, key: str | None, authorization: str | None) -> float:
         """The earliest expiry of key, token and client, in seconds since 1970.

@@ -49,13 +49,6 @@ class SingleFlightCache(Generic[K, V]):
         self._values = {}
         self._pending = {}
 
-    def peek(self, key: K) -> V | None:
-        """The cached value, which may be stale.
-
-        So it never decides about access.
-        """
-        return self._values.get(key)
-
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:
         """The cached value, or else the answer of `load`. None is not cached.
 

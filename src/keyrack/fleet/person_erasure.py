@@ -73,9 +73,7 @@ returning customer_id, user_id, asked_at, last_event
 _NOT_AGAIN: LiteralString = " not exists (select from customer_user where customer_id = $1 and user_id = $2)"
 _EVENTS: LiteralString = (
     "select customer_id, event_id, recorded_at from event where customer_id = $1 and user_id = $2"
-    " and (event_id <= $3::integer or"
-    + _NOT_AGAIN
-    + ")"
+    " and (event_id <= $3::integer or" + _NOT_AGAIN + ")"
 )
 _OPERATIONS: LiteralString = (
     "select operation_id from operation o where customer_id = $1 and "

@@ -101,8 +101,8 @@ class Route:
     async def _put_refusal(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal) -> None:
         mode = RequestMode.SPEC
         if self._has_mode:
-            state, tokens = request_state(http.scope), self._server.services.authenticator
-            mode = await request_mode.mode_of_error(http, state, refusal, tokens)
+            state = request_state(http.scope)
+            mode = await request_mode.mode_of_error(http, state, refusal, lambda: self._server.services.authenticator)
         put_refusal(http, reply, refusal, self._server.settings, mode)
 
 
@@ -127,7 +127,7 @@ class UnknownRoute:
             error = refusal
         except Exception as unexpected:
             error = map_exception(unexpected, http.method, http.path, http.query_string)
-        mode = await request_mode.mode_of_error(http, state, error, services.authenticator)
+        mode = await request_mode.mode_of_error(http, state, error, lambda: services.authenticator)
         put_refusal(http, reply, error, self._server.settings, mode)
         request_mode.set_mode_header(state, reply)
 

@@ -211,7 +211,9 @@ def build_request(call: HttpCall) -> None:
         follow=call.follow,
         also=call.prefers_other_type,
         parameters=row.known_parameters(caller, is_strict=call.is_strict or call.mode is RequestMode.STRICT),
-        hides_extensions=row.is_call_by_spec(caller, call.mode) and not call.state.is_console_call,
+        # A representation has the properties of its own read
+        hides_extensions=(row.responses.representation or row).is_call_by_spec(caller, call.mode)
+        and not call.state.is_console_call,
         strict=call.is_strict,
         mode=call.mode,
         wait=call.wait,

@@ -7,7 +7,7 @@ of the token endpoint are always those of RFC 6749.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import falcon.asgi
@@ -33,7 +33,7 @@ REQUEST_MEANING = (
 class TokenModes(Protocol):
     """The used part of authentication."""
 
-    async def mode_of_token(self, authorization: str | None, *, is_cached: bool) -> RequestMode: ...
+    async def mode_of_token(self, authorization: str | None) -> RequestMode: ...
 
 
 def has_mode(row: Endpoint[Any]) -> bool:
@@ -63,18 +63,20 @@ def set_mode(http: falcon.asgi.Request, state: RequestState, caller: Caller | No
 
 
 async def mode_of_error(
-    http: falcon.asgi.Request, state: RequestState, refusal: Refusal, tokens: TokenModes
+    http: falcon.asgi.Request, state: RequestState, refusal: Refusal, tokens: Callable[[], TokenModes]
 ) -> RequestMode:
     """The mode of an error, which may precede the authentication.
 
     The errors of a rejected key or token have the mode of the header, else that of the client of the token. An error of
-    the server asks no database, which may be the cause.
+    the server does not ask for the client, because the database may be the cause.
     """
     if state.mode is not None:
         return state.mode
     if (header := http.get_header(HEADER)) is not None:
         return _named(header) or RequestMode.SPEC
-    return await tokens.mode_of_token(http.get_header("Authorization"), is_cached=refusal.status >= 500)
+    if refusal.status >= 500:
+        return RequestMode.SPEC
+    return await tokens().mode_of_token(http.get_header("Authorization"))
 
 
 def mode_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMode:

@@ -85,7 +85,7 @@ def test_all_assignments_are_listed_with_their_cars_and_users(carol: Person, bob
     assert answer.headers["X-Total-Count"] == "3"
     whose = {"car": {"name": "Two"}, "user": {"userData": {"firstName": "Uma", "lastName": "User"}}}
     assert answer.json() == [{"id": coming} | whose]
-    whole = carol.get(f"/assignments/{past}").json() | {"exclusive": False}
+    whole = carol.get(f"/assignments/{past}").json() | {"exclusive": False, "externalId": None, "metadata": None}
     assert carol.get(f"/assignments?$filter=id eq {past}").json() == [whole]
     assert bob.get(f"/assignments?$filter=id in ({past},{coming}) or carId eq {one} or userId eq {user}").json() == []
 
@@ -391,7 +391,7 @@ def test_a_required_member_cannot_be_removed(
         (
             [{"op": "replace", "path": "/id", "value": "1"}],
             "No valid path provided. `path` must be '/carId', '/userId', '/start', '/end', '/lifetime',"
-            " '/renewableAfter' or '/exclusive', but is '/id'.",
+            " '/renewableAfter', '/exclusive', '/externalId' or '/metadata', but is '/id'.",
         ),
     ],
 )

@@ -160,7 +160,8 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
             create(emailAddress=address, userData=data),
             create(emailAddress=address.upper(), userData=data), end(NOBODY), end(0),
             create(emailAddress="taken@example.org", userData=data, **reference), change(user, **reference),
-            change(user, externalId=" "), change(user, metadata=5), change(NOBODY, externalId="x"),
+            change(user, externalId=" "), change(user, metadata=5), change(user, metadata={"k": "x" * 501}),
+            change(NOBODY, externalId="x"),
         ],
         "assignments": [
             create(), create(**whole, ende=END), create(**whole, end="2025-01-01T00:00:00Z"),

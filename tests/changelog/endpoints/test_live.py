@@ -112,6 +112,7 @@ CHANGE_NOTHING = {
     "POST /batch",
     "POST /ingest/telemetry",
     "PUT /driver-settings",
+    "PUT /booking-settings",
     "POST /drive/api/token",
 }
 

@@ -60,12 +60,12 @@ export async function scenario(client: typeof Client, given: Given): Promise<Rec
   seen["product"] = (await keyrack.products.list({ filter: `car/id eq ${carId}` }).first())?.serialNumber;
 
   const start = new Date(Date.UTC(2026, 4, 1, 8));
-  const booking = { carId, userId, start, end: "2026-05-02T08:00:00Z" };
+  const booking = { carId, userId, start, end: "2030-05-02T08:00:00Z" };
   const booked = await keyrack.assignments.create(booking, { key: "booking 1" });
   const again = await keyrack.assignments.create(booking, { key: "booking 1" });
   seen["booked"] = [booked.state, again.id === booked.id];
   const assignmentId = booked.assignmentId!;
-  seen["moved"] = (await keyrack.assignments.update(assignmentId, { end: new Date(Date.UTC(2026, 4, 3)) })).state;
+  seen["moved"] = (await keyrack.assignments.update(assignmentId, { end: new Date(Date.UTC(2030, 4, 3)) })).state;
   seen["assignment"] = [(await keyrack.assignments.get(assignmentId)).end, (await keyrack.assignments.list().page()).length];
   const pending = await keyrack.assignments.delete(assignmentId, { wait: null });
   seen["ended"] = (await keyrack.operations.wait(pending.id)).state;

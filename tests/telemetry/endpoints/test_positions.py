@@ -45,8 +45,8 @@ def test_a_car_shows_the_newest_values_of_its_unit(alice: Person, unit: Unit) ->
     steps = [{"op": "replace", "path": f"/{name}", "value": value} for name, value in car.items()]
     assert alice.patch(f"/cars/{unit.car}", steps).status_code == 204
     nothing = {
-        "latitude": None, "longitude": None, "utcDateTime": None, "lastSeen": None, "ignition": None,
-        "isDriving": None, "inUse": False, "inUseUntil": None,
+        "externalId": None, "latitude": None, "longitude": None, "utcDateTime": None, "lastSeen": None,
+        "ignition": None, "isDriving": None, "inUse": False, "inUseUntil": None,
     }  # fmt: skip
     assert of(alice, unit.car) == {"carId": unit.car, **car, "hasUnit": True, **nothing}
     unit.tell(9, **PLACE, ignition=True)

@@ -237,6 +237,10 @@ class AsyncUsers(AsyncResource):
         """Add a person to the customer who is a user of another customer."""
         await self._client.call(ops.addUserToCustomer, body=body, key=key)
 
+    async def update(self, id: int, *, key: str | None = None, **members: Unpack[t.UserUpdate]) -> None:
+        """Change the references; None removes a value."""
+        await self._update(ops.updateUser, id, members, key)
+
     async def remove(self, *, key: str | None = None, **body: Unpack[t.SomeUser]) -> None:
         """Take a user out of the customer. The user's assignments end."""
         await self._client.call(ops.removeUserFromCustomer, body=body, key=key)
@@ -250,6 +254,10 @@ class AsyncProducts(AsyncResource):
 
     async def get(self, id: int) -> t.Product:
         return await self._client.call(ops.getProduct, id)
+
+    async def update(self, id: int, *, key: str | None = None, **members: Unpack[t.ProductUpdate]) -> None:
+        """Change the references; None removes a value."""
+        await self._update(ops.updateProduct, id, members, key)
 
     async def install(self, *, key: str | None = None, **body: Unpack[t.Installation]) -> None:
         """Install a product into a car."""
@@ -368,9 +376,9 @@ class AsyncWebhooks(AsyncResource):
     async def delete(self, id: int, *, key: str | None = None) -> None:
         await self._client.call(ops.deleteWebhook, id, key=key)
 
-    async def test(self, id: int, *, key: str | None = None) -> t.Created:
+    async def test(self, id: int, message: t.TestMessage | None = None, *, key: str | None = None) -> t.Created:
         """Send a test message to the webhook, and return its delivery."""
-        return await self._client.call(ops.testWebhook, id, key=key)
+        return await self._client.call(ops.testWebhook, id, body=message, key=key)
 
     async def rotate_secret(self, id: int, *, key: str | None = None) -> t.SecretRotated:
         """Give the webhook another signing secret. Both are valid for a while."""

@@ -244,6 +244,10 @@ class Users(Resource):
         """Add a person to the customer who is a user of another customer."""
         self._client.call(ops.addUserToCustomer, body=body, key=key)
 
+    def update(self, id: int, *, key: str | None = None, **members: Unpack[t.UserUpdate]) -> None:
+        """Change the references; None removes a value."""
+        self._update(ops.updateUser, id, members, key)
+
     def remove(self, *, key: str | None = None, **body: Unpack[t.SomeUser]) -> None:
         """Take a user out of the customer. The user's assignments end."""
         self._client.call(ops.removeUserFromCustomer, body=body, key=key)
@@ -257,6 +261,10 @@ class Products(Resource):
 
     def get(self, id: int) -> t.Product:
         return self._client.call(ops.getProduct, id)
+
+    def update(self, id: int, *, key: str | None = None, **members: Unpack[t.ProductUpdate]) -> None:
+        """Change the references; None removes a value."""
+        self._update(ops.updateProduct, id, members, key)
 
     def install(self, *, key: str | None = None, **body: Unpack[t.Installation]) -> None:
         """Install a product into a car."""
@@ -375,9 +383,9 @@ class Webhooks(Resource):
     def delete(self, id: int, *, key: str | None = None) -> None:
         self._client.call(ops.deleteWebhook, id, key=key)
 
-    def test(self, id: int, *, key: str | None = None) -> t.Created:
+    def test(self, id: int, message: t.TestMessage | None = None, *, key: str | None = None) -> t.Created:
         """Send a test message to the webhook, and return its delivery."""
-        return self._client.call(ops.testWebhook, id, key=key)
+        return self._client.call(ops.testWebhook, id, body=message, key=key)
 
     def rotate_secret(self, id: int, *, key: str | None = None) -> t.SecretRotated:
         """Give the webhook another signing secret. Both are valid for a while."""

@@ -13,7 +13,7 @@ from keyrack.api.odata.binder import RELATIONS_OF_A_PATH
 from keyrack.api.odata.literal_values import refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, PlanColumn, PlanJoin, Value
 from keyrack.api.odata.visible_properties import View, member
-from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
 
 
 class GroupByPath(NamedTuple):
@@ -127,6 +127,8 @@ def _property(own: Field, level: int) -> ComputedProperty:
     column = names.column(own, level)
     if level:  # a joined row may not exist
         column = column._replace(nullable=True)
+    if own.type is Type.MAP:
+        return ComputedProperty(column._replace(type=Edm.STRING, sql=column.sql + "::text"), output=column)
     return ComputedProperty(column, output=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
 
 

@@ -95,6 +95,11 @@ class Member:
     info: MemberInfo
 
     @property
+    def is_checked_as_text(self) -> bool:
+        """Whether a value is checked by the rules of free text alone."""
+        return self.type is Type.STRING and not self.enum and not self.has_pattern
+
+    @property
     def sql_type(self) -> LiteralString:
         return "bytea" if self.info.is_secret else _SQL_TYPES[self.type]
 
@@ -312,7 +317,7 @@ class ResourceTable:
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
                 values[name] = member.default
-            elif member.type is Type.STRING and not member.enum and not member.has_pattern:
+            elif member.is_checked_as_text and isinstance(value, str | None):
                 _check_text(member, value, patch, action, too_long or {})
             elif value is not None or not member.is_nullable:
                 self._check_value(member, value, patch, action)

@@ -89,7 +89,7 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.is_conflict = result.get("code") == CONFLICT
     if result.get("code") == NOT_PERMITTED.code:
-        draft.errors["exclusive"] = gettext(visit, "Only owners and managers book this car as shared.")
+        draft.errors["exclusive"] = gettext(visit, "Your role cannot book this car as shared.")
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
     form_check.more = result.get("moreConflicts", False)
     if is_exclusive and not form_check.is_conflict:  # it may overlap shared ones

@@ -26,17 +26,19 @@ CHECK = (
     "alter table {table} add constraint {table}_metadata_check"
     " check (metadata is null or metadata_fits(metadata)) not valid"
 )
+# Functions of the search fold letters by the collation of their arguments, and "C" folds ASCII alone
+TEXT = 'r.external_id collate "default"'
 # Table -> the columns whose change makes the search text anew, and the text
 SEARCHES = {
     "car": (
         "name, license_plate, description, brand, model, vin, external_id",
-        "r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin, r.external_id]",
+        "r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin, " + TEXT + "]",
     ),
     "product": (
         "serial_number, unique_id, sap_number, external_id",
-        "r.serial_number, null, array[r.sap_number], array[r.unique_id, r.external_id]",
+        "r.serial_number, null, array[r.sap_number], array[r.unique_id, " + TEXT + "]",
     ),
-    "fleet_group": ("name, external_id", "null, r.name, null, array[r.external_id]"),
+    "fleet_group": ("name, external_id", "null, r.name, null, array[" + TEXT + "]"),
 }
 DOCUMENT_OF = """
 create or replace function search_document(r {table}) returns text language sql immutable parallel safe as $$
