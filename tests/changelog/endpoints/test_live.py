@@ -113,6 +113,7 @@ CHANGE_NOTHING = {
     "POST /ingest/telemetry",
     "PUT /driver-settings",
     "PUT /booking-settings",
+    "PUT /cars/{carId}/booking-settings",
     "POST /drive/api/token",
 }
 

@@ -5575,19 +5575,19 @@ alter table assignment add constraint assignment_metadata_check check (metadata 
 alter table webhook add constraint webhook_metadata_check check (metadata is null or metadata_fits(metadata)) not valid;
 
 create or replace function search_document(r car) returns text language sql immutable parallel safe as $$
-  select search_document(r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin, r.external_id])
+  select search_document(r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin, r.external_id collate "default"])
 $$;
 
 create or replace trigger fill_search_text before insert or update of name, license_plate, description, brand, model, vin, external_id, search_text on car for each row execute function fill_search_text();
 
 create or replace function search_document(r product) returns text language sql immutable parallel safe as $$
-  select search_document(r.serial_number, null, array[r.sap_number], array[r.unique_id, r.external_id])
+  select search_document(r.serial_number, null, array[r.sap_number], array[r.unique_id, r.external_id collate "default"])
 $$;
 
 create or replace trigger fill_search_text before insert or update of serial_number, unique_id, sap_number, external_id, search_text on product for each row execute function fill_search_text();
 
 create or replace function search_document(r fleet_group) returns text language sql immutable parallel safe as $$
-  select search_document(null, r.name, null, array[r.external_id])
+  select search_document(null, r.name, null, array[r.external_id collate "default"])
 $$;
 
 create or replace trigger fill_search_text before insert or update of name, external_id, search_text on fleet_group for each row execute function fill_search_text();

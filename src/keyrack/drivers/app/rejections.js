@@ -32,6 +32,7 @@ const TEXTS = [
   ['form.passkey.cancelled', 'form.passkey.help', ['passkey-not-verified', 'passkeys-unavailable']],
   ['rejection.endless', 'requests.endless', ['assignment-without-end']],
   ['rejection.extension', 'rejection.extension.help', ['extension-out-of-range']],
+  ['rejection.booked', 'rejection.booked.help', ['assignment-conflict']],
   ['rejection.decided', 'rejection.changed', ['assignment-request-decided']],
   ['rejection.gone', 'rejection.changed', [
     'assignment-of-driver-not-found', 'assignment-request-not-found', 'device-not-found', 'driver-passkey-not-found',

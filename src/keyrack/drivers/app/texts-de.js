@@ -178,6 +178,8 @@ export const GERMAN = {
   'rejection.passkeys-full': 'Sie haben zu viele Passkeys',
   'rejection.passkeys-full.help': 'Entfernen Sie einen, den Sie nicht mehr nutzen.',
   'rejection.endless': 'Diese Buchung hat kein Ende',
+  'rejection.booked': 'Das Auto ist in dieser Zeit gebucht',
+  'rejection.booked.help': 'Wählen Sie ein früheres Ende oder fragen Sie Ihren Fuhrpark.',
   'rejection.extension': 'Das neue Ende passt nicht',
   'rejection.extension.help': 'Wählen Sie eine Zeit nach dem Ende der Buchung, höchstens 31 Tage später.',
   'rejection.decided': 'Ihr Fuhrpark hat schon entschieden',

@@ -182,6 +182,8 @@ export const ENGLISH = {
   'rejection.passkeys-full': 'You have too many passkeys',
   'rejection.passkeys-full.help': 'Remove one that you no longer use.',
   'rejection.endless': 'This booking has no end',
+  'rejection.booked': 'The car is booked at that time',
+  'rejection.booked.help': 'Choose an earlier end, or ask your fleet.',
   'rejection.extension': 'The new end does not fit',
   'rejection.extension.help': 'Choose a time after the end of the booking, at most 31 days later.',
   'rejection.decided': 'Your fleet has already decided',
