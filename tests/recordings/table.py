@@ -120,11 +120,12 @@ class Document:
         return [self._property(name, member, name in always) for name, member in members.items() if "@" not in name]
 
     def _property(self, name: str, schema: Schema, is_always_there: bool) -> Property:
-        """A property. Members that can be missing are relations, which `$expand` adds."""
+        """A property. Those that `$expand` adds are relations."""
         choices = [self.resolve(each) for each in schema.get("anyOf", [schema])]
         kinds = [each.get("type", []) for each in choices]
         types = frozenset(kind for each in kinds for kind in ([each] if isinstance(each, str) else each))
-        relation = "" if is_always_there else ("many" if "array" in types else "one")
+        is_relation = not is_always_there and "$expand" in schema.get("description", "")
+        relation = "" if not is_relation else ("many" if "array" in types else "one")
         is_object = not relation and "object" in types
         members = tuple(self.properties(choices[0])) if is_object else ()
         return Property(name, types, choices[0].get("format", ""), relation, members)
