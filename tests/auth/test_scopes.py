@@ -28,10 +28,8 @@ class Rows:
     def __init__(self, held: dict[int, frozenset[str]], secrets: list[int]) -> None:
         whose = held or {None: None}  # of a client without a customer
         self.rows = [
-            {
-                "client_id": 7, "name": "X", "mode": "strict", "until": 1e12, "secrets": secrets,
-                "customer_id": customer, "scopes": scopes,
-            }  # fmt: skip
+            {"client_id": 7, "name": "X", "mode": "strict", "until": 1e12, "secrets": secrets}
+            | {"customer_id": customer, "scopes": scopes}
             for customer, scopes in whose.items()
         ]
 

@@ -136,12 +136,12 @@ class Authenticator:
         try:
             text = _bearer(authorization)
             token = await self._tokens.get(text, lambda: self._decoded(text))
-            if token.secret is None:
+            if token is None or token.secret is None:
                 return RequestMode.SPEC
             caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
         except Exception:  # the request has an error already
             return RequestMode.SPEC
-        return caller.mode
+        return RequestMode.SPEC if caller is None else caller.mode
 
     async def until(self, key: str | None, authorization: str | None) -> float:
         """The earliest expiry of key, token and client, in seconds since 1970.

@@ -130,8 +130,9 @@ BEYOND_THE_SPEC = {"externalId", "metadata", "exclusive"}
 def fits(real: Any, shown: Any) -> bool:
     """Whether both values have the same properties, except where one has no value."""
     if isinstance(real, dict) and isinstance(shown, dict):
-        members = set(cast("Json", shown))
-        return set(cast("Json", real)) - BEYOND_THE_SPEC == members - BEYOND_THE_SPEC and all(fits(real[key], shown[key]) for key in members & set(cast("Json", real)) - OF_ANYTHING)
+        members, given = set(cast("Json", shown)), set(cast("Json", real))
+        is_same = members - BEYOND_THE_SPEC == given - BEYOND_THE_SPEC
+        return is_same and all(fits(real[key], shown[key]) for key in (members & given) - OF_ANYTHING)
     if isinstance(real, list) and isinstance(shown, list):
         return all(fits(one, other) for one, other in zip(real[:1], shown[:1], strict=False))
     return True

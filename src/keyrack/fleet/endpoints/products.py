@@ -111,6 +111,7 @@ class ProductPatch(Body):
         },
         representation=ONE_PRODUCT,
     ),
+    topics=frozenset(("products",)),
 )
 async def update(request: Request, patch: list[ProductPatch]) -> Response:
     changes = PRODUCTS.changes(patch, UPDATE_PRODUCT)
