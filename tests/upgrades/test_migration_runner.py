@@ -267,7 +267,7 @@ def test_check_and_plan_change_nothing(database_server: str) -> None:
         )  # fmt: skip
         status, output, _ = said(dsn, "migrate", "--plan")
         assert status == 0
-        assert re.findall(r"^(\d{4})  \S", output, re.MULTILINE) == revisions()
+        assert re.findall(r"^(\d{4}[a-z]?) +\S", output, re.MULTILINE) == revisions()
         assert said(dsn, "customer", "list") == (
             1, "", f"keyrack: The database is still empty; this Keyrack, {__version__}, works with revision {HEAD}. "
             "Run `keyrack migrate`.\n",
