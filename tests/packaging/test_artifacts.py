@@ -22,7 +22,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.people import http_client
-from tests.support.servers import DEADLINE, fresh_database
+from tests.support.servers import DEADLINE, PATIENT, fresh_database
 
 pytestmark = pytest.mark.cluster
 
@@ -159,7 +159,9 @@ def the_demo_answers(environment: Path, directory: Path, **variables: str) -> No
     demo = subprocess.Popen(
         [keyrack, "demo", "--port", "0", "--state", str(directory / "state"), "--json"]
         if "KEYRACK_DATABASE_URL" not in variables else [keyrack, "demo", "--port", "0", "--json"],
-        cwd=directory, env=os.environ | {"KEYRACK_STATE": str(directory / "state")} | variables,
+        cwd=directory,
+        env=os.environ | PATIENT | {"KEYRACK_DB_QUEUE_TIMEOUT_SECONDS": "60"}  # signing in takes seconds on a busy machine
+        | {"KEYRACK_STATE": str(directory / "state")} | variables,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
