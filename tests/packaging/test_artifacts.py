@@ -160,7 +160,7 @@ def the_demo_answers(environment: Path, directory: Path, **variables: str) -> No
         [keyrack, "demo", "--port", "0", "--state", str(directory / "state"), "--json"]
         if "KEYRACK_DATABASE_URL" not in variables else [keyrack, "demo", "--port", "0", "--json"],
         cwd=directory,
-        env=os.environ | PATIENT | {"KEYRACK_DB_QUEUE_TIMEOUT_SECONDS": "60"}  # signing in takes seconds on a busy machine
+        env=os.environ | PATIENT | {"KEYRACK_DB_QUEUE_TIMEOUT_SECONDS": "60"}  # for a busy machine
         | {"KEYRACK_STATE": str(directory / "state")} | variables,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
