@@ -176,7 +176,7 @@ def test_session_settings_hold_in_every_transaction(house: House, dora: Person) 
         finally:
             await database.close()
 
-    assert asyncio.run(ask()) == {"1minhttps://keys.example/it's"}
+    assert asyncio.run(ask()) == {f"{DEADLINE / 60:.0f}minhttps://keys.example/it's"}
 
 
 def test_a_pgbouncer_without_the_settings_is_reported(house: House) -> None:
