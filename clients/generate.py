@@ -1,4 +1,4 @@
-"""Generates the types, operations and error classes of the client packages from the source tree.
+"""Generates the types, operations and error classes of the client packages.
 
     python clients/generate.py            # writes the files
     python clients/generate.py --check    # exits with 1 if a file is not up to date
@@ -84,7 +84,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Source:
-    """What the generated files are made from."""
+    """The contents of the generated files."""
 
     operations: list[Operation]
     schemas: dict[str, Json]
@@ -179,7 +179,7 @@ def content_schema(holder: Json) -> Json | None:
 
 
 def answer_schema(document: Json, row: Json) -> tuple[Json | None, bool]:
-    """The schema of the success answer to a request without `Prefer`, and whether the answer is JSON or empty.
+    """The schema of a success without `Prefer`, and whether it is JSON or empty.
 
     204 and 201 come first: 200 beside 204, and a second schema beside `Created`, need `Prefer`.
     """

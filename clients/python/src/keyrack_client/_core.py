@@ -1,4 +1,4 @@
-"""What both clients do, without input and output.
+"""The core of both clients, without input and output.
 
 A flow is a generator. It yields steps (a call, a pause, a renewal of the token), and gets the responses or the
 errors of the transport. `Keyrack` performs the steps with threads, `AsyncKeyrack` with asyncio.
@@ -379,7 +379,7 @@ def position(epoch: str | None, number: int) -> str:
 
 
 def parse_position(since: str | int | None, epoch: str | None) -> tuple[str | None, int]:
-    """The epoch and the number of a position, or of a number and an epoch."""
+    """The epoch and the number of a position."""
     if isinstance(since, str):
         found, colon, number = since.rpartition(":")
         if not number.isdecimal() or (not colon and not number):

@@ -149,4 +149,4 @@ class StartOver(KeyrackError):
 
 
 class InvalidSignature(KeyrackError):
-    """A webhook message was not signed with one of the secrets, or is too old."""
+    """The signature of a webhook message is invalid, or the message too old."""

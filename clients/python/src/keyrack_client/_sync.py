@@ -103,7 +103,7 @@ class Keyrack:
         return self.call(ops.runBatch, body=body, key=key)
 
     def newest_position(self) -> str:
-        """Return the position behind the newest change, to read everything once and then follow `changes`."""
+        """Return the position behind the newest change, from which `changes` can follow."""
         return self.perform(self.core.newest())
 
     def changes(
