@@ -74,7 +74,6 @@ class HttpCall(Call):
     customer: int = 0
     reservation: MemoryReservation | None = None  # of a delivery of lines
     body: bytes = b""
-    mode: RequestMode = RequestMode.SPEC
     is_strict: bool = False  # the client prefers the rejection of whatever is unknown
     preferred_return: Returns = ""
     returns: Returns = ""  # the same, only on rows that can return the result of the write
@@ -86,3 +85,13 @@ class HttpCall(Call):
     authorization: str | None = None
     is_without_key: bool = False
     read_position: Position | str | None = None  # the position that the client has seen, or `LATEST`
+
+    @property
+    def mode(self) -> RequestMode:
+        """The mode of the request."""
+        return self.state.mode or RequestMode.SPEC
+
+    @property
+    def rejects_unknown(self) -> bool:
+        """Whether unknown properties and query options are errors, by the mode or by the preference."""
+        return self.is_strict or self.mode is RequestMode.STRICT

@@ -131,7 +131,7 @@ def parse_form(call: HttpCall) -> None:
 
 def validate_body(call: HttpCall) -> None:
     """Validate the JSON. Raises `BadRequest`."""
-    _validate(call, strict=call.is_strict or call.mode is RequestMode.STRICT)
+    _validate(call, strict=call.rejects_unknown)
 
 
 def validate_batch(call: HttpCall) -> None:
@@ -210,7 +210,7 @@ def build_request(call: HttpCall) -> None:
         without_key=call.is_without_key,
         follow=call.follow,
         also=call.prefers_other_type,
-        parameters=row.known_parameters(caller, is_strict=call.is_strict or call.mode is RequestMode.STRICT),
+        parameters=row.known_parameters(caller, is_strict=call.rejects_unknown),
         # A representation has the properties of its own read
         hides_extensions=(row.responses.representation or row).is_call_by_spec(caller, call.mode)
         and not call.state.is_console_call,

@@ -44,7 +44,6 @@ def has_mode(row: Endpoint[Any]) -> bool:
 def choose_mode(call: HttpCall) -> None:
     """Set the mode of an authenticated request. Raises `BadRequest` for an unknown one."""
     set_mode(call.http, call.state, call.caller)
-    call.mode = call.state.mode or RequestMode.SPEC
 
 
 def set_mode(http: falcon.asgi.Request, state: RequestState, caller: Caller | None) -> None:

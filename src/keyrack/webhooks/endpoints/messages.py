@@ -101,11 +101,15 @@ class Acknowledged(Body):
     count: Int32
 
 
+# Messages about events are written with the events
+WAKING = frozenset(("deliveries", "events", GAP))
+
+
 class MessageWaiter(Subscription):
     """A request that waits for a message."""
 
     def notify(self, topics: Iterable[Name], number: int) -> None:
-        if "deliveries" in topics or GAP in topics:
+        if not WAKING.isdisjoint(topics):
             self.wake()
 
     async def wait(self, until: float) -> bool:
