@@ -14,7 +14,7 @@ from keyrack.api.odata import Limits, query
 from keyrack.core.settings import Settings
 from keyrack.db.named_parameters import NamedStatement
 from keyrack.db.session_settings import prepare, session
-from keyrack.fleet.declarations import CARS
+from keyrack.fleet.declarations import CARS, NewCar
 from keyrack.http.routes import ALL
 
 ASK = """
@@ -78,7 +78,8 @@ class Floor:
 
     async def write(self, customer: int, what: str, body: Any) -> bytes:
         if what == "cars":
-            id = await self.pool.fetchval(CARS.insert, customer, body["name"], None, None, None, None, None)
+            car = NewCar.model_construct(name=body["name"])
+            id = await self.pool.fetchval(CARS.insert, customer, *CARS.values(car))
             return b'{"id": %d}' % id
         asked = {"start": body["start"], "end": None, "lifetime": None, "renewableAfter": None}
         await self.pool.fetchrow(ASK, customer, body["carId"], body["userId"], asked, "0" * 32)

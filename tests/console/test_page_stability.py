@@ -74,6 +74,25 @@ def test_pages_work_while_live_updates_are_cut_and_nothing_moves(fleet: Person, 
     expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
+# Begins a swap of another region while the one of the fact runs
+SECOND_SWAP = """
+document.addEventListener("htmx:before:swap", () => {
+  const ctx = { target: document.querySelector("h1") };
+  document.dispatchEvent(new CustomEvent("htmx:before:swap", { detail: { ctx } }));
+}, { once: true });
+"""
+
+
+def test_an_update_during_a_swap_takes_no_focus(fleet: Person, desk: Desk) -> None:
+    page = desk(fleet)
+    go(page, fleet, f"/cars/{fleet.car('Focused')}")
+    page.get_by_role("link", name="Change Brand").click()
+    page.get_by_role("textbox", name="Brand", exact=True).fill("Seat")
+    page.evaluate(SECOND_SWAP)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Change Brand")).to_be_focused()
+
+
 def test_the_way_back_leads_back(fleet: Person, desk: Desk) -> None:
     """From page 2, from another order, from a dialog, and after a changed fact."""
     page = desk(fleet)
