@@ -66,12 +66,11 @@ class Office:
     async def open(cls, dsn: str) -> AsyncGenerator[Office]:
         connection = await asyncpg.connect(dsn)
         # Without triggers, which would reject the truncation. The customers are again 1 to 4, so tables without a
-        # foreign key to the customer, such as the log and custody, are emptied as well. No sequence restarts: a server of this
-        # database may know keys of earlier customers by their numbers, and a step back of the log is a restore
+        # foreign key to the customer, such as the log and custody, are emptied as well. No sequence restarts: a server
+        # of this database may know keys of earlier customers by their numbers, and a step back of the log is a restore
         tables = await connection.fetchval(TABLES)
         truncation = (
-            "set session_replication_role = replica;"
-            f"truncate {tables}, customer cascade;"
+            f"set session_replication_role = replica; truncate {tables}, customer cascade;"
             "set session_replication_role = origin"
         )
         try:
