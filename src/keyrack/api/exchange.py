@@ -197,6 +197,17 @@ def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
     return {**headers, "Vary": name if vary is None else f"{vary}, {name}"}
 
 
+def with_applied_preference(headers: Mapping[str, str], preference: str) -> dict[str, str]:
+    """Headers of a response to which this preference applies, beside those that applied before.
+
+    Source: RFC 7240, section 3.
+    """
+    applied = headers.get("Preference-Applied")
+    if applied is not None:
+        return {**headers, "Preference-Applied": f"{applied}, {preference}"}
+    return with_vary({**headers, "Preference-Applied": preference}, "Prefer")
+
+
 def created(id: int) -> Response:
     """201 with the id of the created resource (spec: `{id}`)."""
     return Response(201, b'{"id": %d}' % id, created_id=id)

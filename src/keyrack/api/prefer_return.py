@@ -6,12 +6,12 @@ The representation is the resource's own single read, in the transaction of the 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, LiteralString
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Request, Response, with_vary
+from keyrack.api.exchange import Request, Response, with_applied_preference
 from keyrack.api.odata import Limits
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.services import ReadServices
@@ -23,7 +23,7 @@ Run = Callable[[Request], Awaitable[Response]]
 async def minimal(request: Request, run: Run) -> Response:
     """The response of `run`, unchanged."""
     answer = await run(request)
-    return replace(answer, headers=_applied(answer.headers, "minimal"))
+    return replace(answer, headers=with_applied_preference(answer.headers, "return=minimal"))
 
 
 def check(request: Request, endpoint: Endpoint[Any], limits: Limits) -> None:
@@ -59,7 +59,7 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
         shown = await run_read(read, None, services)
     for notice in announced:
         request.announce(notice)
-    headers = _applied({**shown.headers, **done.headers}, "representation")
+    headers = with_applied_preference({**shown.headers, **done.headers}, "return=representation")
     if endpoint.representation_status == 202:
         del headers["ETag"]  # it is the operation's, and could be mistaken for that of the changed resource
     else:
@@ -68,10 +68,6 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
         headers["Location"] = services.settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.created_id)
     body = _with_secrets(shown.body or b"{}", done.body)
     return replace(shown, status=endpoint.representation_status, body=body, headers=headers)
-
-
-def _applied(headers: Mapping[str, str], preference: str) -> dict[str, str]:
-    return with_vary({**headers, "Preference-Applied": f"return={preference}"}, "Prefer")
 
 
 def _with_secrets(shown: bytes, write_body: bytes | None) -> bytes:

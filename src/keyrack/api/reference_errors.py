@@ -14,12 +14,12 @@ from asyncpg import CheckViolationError, PostgresError, UniqueViolationError
 from keyrack.api.exchange import Request
 from keyrack.api.schema.declaration import ResourceTable
 from keyrack.api.schema.field_errors import at
-from keyrack.api.schema.request_body import PatchStep, invalid_member
-from keyrack.api.schema.text_maps import BYTES, KEYS, METADATA
+from keyrack.api.schema.references import EXTERNAL_ID
+from keyrack.api.schema.request_body import METADATA, PatchStep, invalid_member
+from keyrack.api.schema.text_maps import BYTES, KEYS
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict
 
-EXTERNAL_ID = "externalId"
 TAKEN = ErrorCode(
     "external-id-taken",
     "Another resource of this type has the same externalId.",

@@ -32,7 +32,7 @@ def external_id(value: str | None) -> str | None:
     if not value:
         return value
     try:
-        return references.EXTERNAL_ID.validate_python(value)
+        return references.EXTERNAL_ID_TYPE.validate_python(value)
     except ValidationError:
         raise typer.BadParameter(
             f"must have 1 to {references.LONGEST_EXTERNAL_ID} characters without controls, and no blank at its ends"
@@ -48,7 +48,7 @@ def metadata(values: list[str] | None) -> dict[str, str | None]:
     if all("=" in value for value in values or ()):
         try:
             given = {key: text or "" for key, text in texts.items()}
-            return {key: text or None for key, text in references.METADATA.validate_python(given).items()}
+            return {key: text or None for key, text in references.METADATA_TYPE.validate_python(given).items()}
         except ValidationError:
             pass
     raise typer.BadParameter(

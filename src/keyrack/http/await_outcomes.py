@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from keyrack.api.exchange import Response, with_vary
+from keyrack.api.exchange import Response, with_applied_preference
 from keyrack.assignments.outcome_waits import OutcomeWait
 from keyrack.core.errors import Refusal
 from keyrack.db.connection import is_interruption
@@ -46,15 +46,8 @@ async def await_outcomes(call: HttpCall, call_next: Next[HttpCall]) -> Response:
         if request.method == "GET" or not (isinstance(error, Refusal) or is_interruption(error)):
             raise
         return first
-    headers = _applied({**first.headers, **shown.headers}, f"wait={request.wait}")
+    headers = with_applied_preference({**first.headers, **shown.headers}, f"wait={request.wait}")
     if request.method != "GET":
         headers.pop("ETag", None)  # it is the operation's, and could be mistaken for that of the changed resource
     status = 202 if wait.pending and shown.status == 200 else shown.status
     return replace(shown, status=status, headers=headers)
-
-
-def _applied(headers: dict[str, str], preference: str) -> dict[str, str]:
-    """The headers with this preference beside those that the write has applied."""
-    applied = [headers["Preference-Applied"]] if "Preference-Applied" in headers else []
-    headers["Preference-Applied"] = ", ".join([*applied, preference])
-    return headers if applied else with_vary(headers, "Prefer")

@@ -12,15 +12,16 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from keyrack.api.schema.declaration import MemberInfo
-from keyrack.api.schema.request_body import IN_NFC
+from keyrack.api.schema.request_body import IN_NFC, METADATA
 from keyrack.api.schema.text_maps import TextMap
 from keyrack.core.text import N_, REFERENCE
 
-NAMES = ("externalId", "metadata")
+EXTERNAL_ID = "externalId"
+NAMES = (EXTERNAL_ID, METADATA)
 LONGEST_EXTERNAL_ID = 128  # characters
 ExternalIdText = Annotated[str, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID, pattern=REFERENCE), IN_NFC]
-EXTERNAL_ID: TypeAdapter[str] = TypeAdapter(ExternalIdText)
-METADATA: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
+EXTERNAL_ID_TYPE: TypeAdapter[str] = TypeAdapter(ExternalIdText)
+METADATA_TYPE: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
 ExternalId = Annotated[
     ExternalIdText | None,
     MemberInfo(
@@ -55,8 +56,8 @@ def valid(row: Mapping[str, Any]) -> dict[str, Any]:
     A member that is missing or has another form is None.
     """
     return {
-        "externalId": _valid(EXTERNAL_ID, row.get("externalId")),
-        "metadata": _valid(METADATA, row.get("metadata")),
+        EXTERNAL_ID: _valid(EXTERNAL_ID_TYPE, row.get(EXTERNAL_ID)),
+        METADATA: _valid(METADATA_TYPE, row.get(METADATA)),
     }
 
 

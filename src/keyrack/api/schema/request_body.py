@@ -215,7 +215,7 @@ class PatchStep(Protocol):
 
 
 ERRORS = 200  # maximum processed errors of a body: each step of a patch has a few
-MAP = "metadata"  # the member whose keys clients choose
+METADATA = "metadata"  # the member whose keys clients choose
 STEPS = 50  # maximum steps of a patch, more than there are members to change
 VALUE_MISSING = "A `replace` step must have a `value`."
 NOT_REMOVABLE = "`{name}` is required, so it cannot be removed."
@@ -363,8 +363,8 @@ HINTED = {
 
 def _member(location: tuple[int | str, ...]) -> str | None:
     names = [part for part in location if isinstance(part, str)]
-    if MAP in names:  # clients name the keys of a map
-        return MAP
+    if METADATA in names:  # clients name its keys
+        return METADATA
     return names[-1] if names else None
 
 

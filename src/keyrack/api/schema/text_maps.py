@@ -15,8 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
 from keyrack.api.schema.field_errors import MAP_KEY, PatchStepInfo
-from keyrack.api.schema.request_body import IN_NFC, PatchStep, validate_body
-from keyrack.api.schema.request_body import MAP as METADATA
+from keyrack.api.schema.request_body import IN_NFC, METADATA, PatchStep, validate_body
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import FREE_TEXT
 
