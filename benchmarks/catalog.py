@@ -44,6 +44,7 @@ BENCHMARKS = {
         Benchmark("standing", 5, module="telemetry", function="standing"),
         Benchmark("positions", 2),
         Benchmark("availability", 1),
+        Benchmark("exclusive", 1),
         Benchmark("compression", 1),
         Benchmark("live", 3),
         Benchmark("keys", 2),
