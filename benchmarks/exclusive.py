@@ -37,7 +37,7 @@ async def fill(dsn: str) -> None:
 
 
 async def send(port: int, request: bytes) -> tuple[float, int, dict[str, Any]]:
-    """The milliseconds of a request on a new connection, the status of its response, and the body."""
+    """Milliseconds of a request, its status, and its body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     begin = time.perf_counter()
     writer.write(request)
@@ -49,7 +49,9 @@ async def send(port: int, request: bytes) -> tuple[float, int, dict[str, Any]]:
 
 
 async def slot(ports: list[int], headers: dict[str, str], car: int, *, exclusive: bool) -> tuple[list[float], int]:
-    """Milliseconds of all requests for one slot, and the number that a 409 rejects at once."""
+    """Milliseconds of each request for one slot, and the rejections.
+
+    A rejection is a 409 before the request becomes an operation."""
     body = {"carId": car, "userId": 1, "exclusive": exclusive, **PERIOD}
     request = http("PUT", "/v3/assignments", headers, body)
     answers = await asyncio.gather(*(send(ports[number % len(ports)], request) for number in range(REQUESTS)))

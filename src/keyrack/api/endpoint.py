@@ -278,7 +278,7 @@ class Endpoint(Generic[S_contra]):
         return tuple([parameter.name for parameter in self.query_parameters])
 
     def is_call_by_spec(self, caller: Caller | None, mode: RequestMode = RequestMode.SPEC) -> bool:
-        """Whether the call follows the spec, which has no extensions, machine clients and strict mode."""
+        """Whether the call is one of the spec, in its mode."""
         return not (self.doc.is_extension or isinstance(caller, ClientCaller) or mode is RequestMode.STRICT)
 
     @cached_property

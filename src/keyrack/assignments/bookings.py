@@ -1,6 +1,6 @@
 """Exclusive bookings: two exclusive assignments of one car never overlap.
 
-Shared assignments block nobody.
+A shared assignment blocks no booking.
 
 A booking blocks its car from its start until its end and the gap of its car, [start, end + gap). A booking without an
 end blocks the car for ever. A booking of no length blocks nothing.

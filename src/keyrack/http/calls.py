@@ -93,5 +93,5 @@ class HttpCall(Call):
 
     @property
     def rejects_unknown(self) -> bool:
-        """Whether unknown properties and query options are errors, by the mode or by the preference."""
+        """Whether unknown properties and query options are errors."""
         return self.is_strict or self.mode is RequestMode.STRICT

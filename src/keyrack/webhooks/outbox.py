@@ -185,7 +185,7 @@ select delivery_id from written
 
 
 SEND_TEST: LiteralString = _test(TEST_PAYLOAD)
-# A test in the form of another event type. The log shows it as a test, so that nobody takes it for an outcome
+# A test in the form of another event type. The log shows it as a test, so that it is not mistaken for an outcome
 SEND_EXAMPLE: LiteralString = _test("$3::text")
 
 

@@ -104,7 +104,7 @@ def test_messages_are_forwarded_and_the_secret_stays(shell: Shell, alice: Person
     eventually(lambda: alice.get(at).json()["waiting"] == 0, "the acknowledgement")
     listening.kill()
 
-    change(alice, car, "Blue")  # while nobody listens
+    change(alice, car, "Blue")  # while no process listens
     again = shell.listen("--forward-to", receiver.url + "/hook", "--count", "1")
     assert (again.begun["id"], again.begun["signingSecret"]) == (listening.begun["id"], None)
     assert again.line()["status"] == 204

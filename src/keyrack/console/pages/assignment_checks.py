@@ -43,7 +43,7 @@ class Check:
     more: bool = False
     failure: str = ""
     mend: FailureHint | None = None
-    is_conflict: bool = False  # another exclusive booking is in the way: nobody can agree to that
+    is_conflict: bool = False  # another exclusive booking overlaps: no confirmation can allow that
     notes: list[str] = field(default_factory=list[str])
 
     @property

@@ -28,7 +28,7 @@ CHECK = (
 )
 # Functions of the search fold letters by the collation of their arguments, and "C" folds ASCII alone
 TEXT = 'r.external_id collate "default"'
-# Table -> the columns whose change makes the search text anew, and the text
+# Table -> the columns whose change requires a new search text, and the text
 SEARCHES = {
     "car": (
         "name, license_plate, description, brand, model, vin, external_id",

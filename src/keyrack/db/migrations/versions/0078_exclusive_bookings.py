@@ -3,8 +3,8 @@
 `booking` has the exclusive assignments alone: shared ones cost nothing, and no lock of `assignment` is needed for the
 constraint. A trigger writes it, whatever wrote the assignment. A booking of no length blocks nothing and has no row.
 
-The constraint needs `btree_gist`. Without that extension the migration goes on, and the operator adds the constraint
-later by `select create_booking_constraint()`.
+The constraint needs `btree_gist`. Without that extension the migration continues without it. The operator adds the
+constraint later by `select create_booking_constraint()`.
 
 Each process reports its revision, because a process of an older release would apply operations without the rule.
 """

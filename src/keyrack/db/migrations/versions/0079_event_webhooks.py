@@ -1,7 +1,7 @@
 """Facts about events for webhooks: when an event was recorded, and the assignment that its box named.
 
-Both are null in older events, in imported ones, and in those that the release before records. Such an event is not sent
-to a webhook.
+Both are null in older events, in imported ones, and in those that the release before records. Webhooks do not get
+such events.
 """
 
 from alembic import op
