@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import httpx
 
@@ -140,7 +140,7 @@ class AsyncKeyrack:
             try:
                 step = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as end:
-                return end.value
+                return cast(Result, end.value)
             outcome = error = None
             try:
                 if isinstance(step, Sleep):
@@ -190,7 +190,7 @@ class AsyncPages(Generic[Row]):
 
 
 def id_of(row: Any) -> int | str:
-    return row["id"]
+    return cast("int | str", row["id"])
 
 
 class AsyncResource:

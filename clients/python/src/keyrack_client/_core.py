@@ -231,9 +231,9 @@ class Core:
             self._token = Token(generation + 1, error=error)
             raise
         except (KeyError, TypeError, ValueError):
-            error = KeyrackError("The token endpoint did not return a token.")
-            self._token = Token(generation + 1, error=error)
-            raise error from None
+            invalid = KeyrackError("The token endpoint did not return a token.")
+            self._token = Token(generation + 1, error=invalid)
+            raise invalid from None
 
     def _send(self, call: Call, attempts: int, key: str | None) -> Flow[httpx.Response]:
         """Send the call until it succeeds, fails for good, or the attempts end.
@@ -257,17 +257,17 @@ class Core:
             else:
                 if response.status_code < 300 or response.status_code == 304:
                     return response
-                error = read_error(response, key)
-                named = error.retry_after
+                rejection = read_error(response, key)
+                named = rejection.retry_after
                 is_in_flight = response.status_code == 409 and named is not None
                 if not (response.status_code in RETRYABLE or is_in_flight) or (named or 0) > LONGEST_PAUSE:
-                    raise error
+                    raise rejection
                 if named is None:
                     attempt += 1
                 else:
                     paused += max(named, 1.0)
                 if attempt > attempts or attempts == 1 or paused > LONGEST_PAUSE:
-                    raise error
+                    raise rejection
                 # Jitter is added and never taken away, so that `Retry-After` is obeyed
                 pause = backoff(attempt - 1) if named is None else named * random.uniform(1, 1.1)
             yield Sleep(pause)
@@ -304,7 +304,7 @@ class Core:
             query["$search"] = text
         if text := options.get("expand"):
             query["$expand"] = text
-        return read_json((yield from self.request("GET", path, params=query)))
+        return cast("list[Any]", read_json((yield from self.request("GET", path, params=query))))
 
     # Outcomes
 
@@ -407,7 +407,7 @@ def wait_seconds(seconds: float) -> int:
 
 def backoff(attempt: int) -> float:
     """Seconds to wait after an attempt without `Retry-After`: 0.5, 1, 2 ..., at most 8, with jitter."""
-    return min(8.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1)
+    return min(8.0, 0.5 * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1)
 
 
 def encode_time(value: object) -> str:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import httpx
 
@@ -150,7 +150,7 @@ class Keyrack:
             try:
                 step = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as end:
-                return end.value
+                return cast(Result, end.value)
             outcome = error = None
             try:
                 if isinstance(step, Sleep):
@@ -199,7 +199,7 @@ class Pages(Generic[Row]):
 
 
 def id_of(row: Any) -> int | str:
-    return row["id"]
+    return cast("int | str", row["id"])
 
 
 class Resource:
