@@ -131,6 +131,55 @@ def test_a_list_is_read_in_pages(keyrack: Keyrack) -> None:
     assert keyrack.cars.get(ids[0])["description"] is None
 
 
+def test_free_cars_are_read_in_pages(keyrack: Keyrack, shop: Machine, bob: Person) -> None:
+    ids = [shop.person.car_with_box(f"Free {number}") for number in range(4)]
+    without_box = keyrack.cars.create(name="Free 4")["id"]
+    bob.car_with_box("Free 5")
+    keyrack.assignments.create(carId=ids[1], userId=shop.person.user(), exclusive=True, **slot(2))
+    start, end = slot(2)["start"], slot(2)["end"]
+    names = "startswith(name, 'Free ')"
+    cars = keyrack.cars.available(start, end, filter=names, size=2)
+    assert [row["id"] for row in cars] == [ids[0], ids[2], ids[3]]
+    assert [row["id"] for row in cars.page(after=ids[0])] == ids[2:]
+    (row,) = keyrack.cars.available("2030-05-01T13:00:00Z", start, filter=f"id eq {ids[1]}")
+    assert (row["freeFrom"], row["freeUntil"]) == (None, "2030-05-01T14:00:00Z")
+    assert keyrack.cars.available(slot(1)["start"], start, filter=f"id eq {ids[1]}", gap=60).first() is None
+    every = keyrack.cars.available(start, end, filter=names, box="any", select=["freeUntil"])
+    assert [row["id"] for row in every] == [ids[0], *ids[2:], without_box]
+    with pytest.raises(errors.EmptyTimeRange):
+        keyrack.cars.available(end, start).first()
+    with pytest.raises(TypeError, match="no time zone"):
+        keyrack.cars.available(datetime(2030, 5, 1), end)  # noqa: DTZ001
+
+
+def test_free_cars_with_asyncio(shop: Machine) -> None:
+    car = shop.person.car_with_box("Async free")
+
+    async def read() -> list[int]:
+        async with shop.async_client() as keyrack:
+            cars = keyrack.cars.available(**slot(9), filter="name eq 'Async free'", size=1)
+            return [row["id"] async for row in cars]
+
+    assert asyncio.run(read()) == [car]
+
+
+def test_a_property_that_the_server_does_not_have_is_rejected(keyrack: Keyrack, shop: Machine) -> None:
+    """A later package cannot lose a property at this server, also for a person, whose requests are read leniently."""
+    later: Any = {"name": "Later", "colour": "red"}
+    login = Password(shop.person.username, PASSWORD)
+    person = Keyrack(shop.url, login=login, api_key=shop.person.api_key, customer_id=shop.person.customer)
+    with person:
+        for client in (keyrack, person):
+            with pytest.raises(errors.BadRequest) as error:
+                client.cars.create(**later)
+            assert [fault["pointer"] for fault in error.value.errors] == ["/colour"]
+            with pytest.raises(errors.BadRequest, match="colour"):
+                client.cars.update(shop.person.car(), **later)
+            (row,) = client.batch({"kind": "cars", "items": [{"op": "create", "body": later}]})["results"]
+            assert row["status"] == 400
+    assert keyrack.cars.list(filter="name eq 'Later'").first() is None
+
+
 def test_groups_events_webhooks_and_batches(keyrack: Keyrack, shop: Machine) -> None:
     group = keyrack.groups.create(name="North")["id"]
     car, user = shop.person.car(), shop.person.user()

@@ -1,12 +1,12 @@
 // The client: what integrations do, and `request` for every other endpoint.
 import { ApiError, KeyrackError, OutcomeFailed, OutcomePending, StartOver } from "./errors.ts";
 import { Rows } from "./rows.ts";
-import type { ListOptions, Query, Read } from "./rows.ts";
+import type { AvailableOptions, ListOptions, Query, Read } from "./rows.ts";
 import { pause, Transport } from "./transport.ts";
 import type { Answer, CallOptions, Options, WriteOptions } from "./transport.ts";
 import { OPERATIONS } from "./types.ts";
 import type {
-  Assignment, AssignmentUpdate, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
+  Assignment, AssignmentUpdate, AvailableCar, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
   GroupUpdate, Installation, NewAssignment, NewCar, NewEvent, NewGroup, NewUser, NewWebhook, Operation, Operations,
   Product, ProductListed, ProductUpdate, SecretRotated, SomeUser, TestMessage, User, UserCreated, UserOfGroup, UserUpdate, Webhook, WebhookCreated,
   WebhookUpdate,
@@ -65,6 +65,8 @@ type Lists = { [Name in OperationName]: Operations[Name]["answer"] extends unkno
 type Row<Name extends Lists> = Extract<Operations[Name]["answer"], unknown[]>[number];
 
 const WAIT = 10; // seconds
+// Each server rejects a property that it does not know, so an older one loses no property of a newer API
+const STRICT = "handling=strict";
 const LONGEST_WAIT = 30; // seconds of `Prefer: wait`
 const FIRST_POLL = 100; // milliseconds
 const LONGEST_POLL = 2000;
@@ -156,7 +158,8 @@ export class Keyrack {
     options: OperationOptions<Operations[Name]["body"]> = {},
   ): Promise<Operations[Name]["answer"]> {
     const [method, path] = OPERATIONS[name];
-    return jsonOf(await this.request(method, filled(path, ids), options)) as Operations[Name]["answer"];
+    const headers: Record<string, string> = options.body === undefined ? {} : { Prefer: STRICT };
+    return jsonOf(await this.request(method, filled(path, ids), { ...options, headers })) as Operations[Name]["answer"];
   }
 
   /** Sends up to 1,000 items of one kind in one request. See `results` for the result of each. */
@@ -209,10 +212,10 @@ class Resource {
     this.#keyrack = keyrack;
   }
 
-  protected rows<Name extends Lists>(name: Name, options?: ListOptions): Rows<Row<Name>> {
+  protected rows<Name extends Lists>(name: Name, options?: ListOptions, own?: Query): Rows<Row<Name>> {
     const read: Read = async (path, query, { signal, timeout }) =>
       jsonOf(await this.#keyrack.request("GET", path, { query, signal, timeout }));
-    return new Rows<Row<Name>>(read, OPERATIONS[name][1], options);
+    return new Rows<Row<Name>>(read, OPERATIONS[name][1], options, own);
   }
 
   protected read<Name extends OperationName>(
@@ -244,6 +247,12 @@ class Resource {
 class CarsApi extends Resource {
   list(options?: ListOptions): Rows<Car> {
     return this.rows("listCars", options);
+  }
+
+  /** The cars that no exclusive booking blocks from `start` to `end`. A booking is decided when it is applied. */
+  available(start: Date | string, end: Date | string, options: AvailableOptions = {}): Rows<AvailableCar> {
+    const { gap, box } = options;
+    return this.rows("listAvailableCars", options, { from: timeOf(start), to: timeOf(end), gap, box });
   }
 
   get(id: Id, options?: GetOptions): Promise<Car> {
@@ -400,7 +409,7 @@ class AssignmentsApi extends Resource {
       key,
       signal,
       timeout,
-      headers: { Prefer: wait ? `return=representation, wait=${waitSeconds(wait)}` : "return=representation" },
+      headers: { Prefer: `return=representation, ${STRICT}${wait ? `, wait=${waitSeconds(wait)}` : ""}` },
       serverWait: wait ?? 0,
     });
     const id = answer.headers.get("Operation-Id") ?? "";
@@ -506,6 +515,11 @@ function filled(path: string, ids: readonly Id[]): string {
     throw new TypeError(`${path} does not have ${ids.length} ids.`);
   }
   return result;
+}
+
+/** A time of a query. JSON does this in a body. */
+function timeOf(time: Date | string): string {
+  return typeof time === "string" ? time : time.toISOString();
 }
 
 /** The JSON Patch for these properties. */

@@ -8,7 +8,7 @@ export {
   ApiError, InvalidSignature, KeyrackError, NoAnswer, OutcomeFailed, OutcomePending, StartOver,
 } from "./errors.ts";
 export { Rows } from "./rows.ts";
-export type { ListOptions, Query } from "./rows.ts";
+export type { AvailableOptions, ListOptions, Query } from "./rows.ts";
 export type { Answer, CallOptions, Login, Options, WriteOptions } from "./transport.ts";
 export { verify } from "./webhook.ts";
 export type { ReceivedHeaders, WebhookMessage } from "./webhook.ts";

@@ -17,6 +17,14 @@ export interface ListOptions extends CallOptions {
   size?: number | undefined;
 }
 
+/** The options of a list of free cars. */
+export interface AvailableOptions extends ListOptions {
+  /** The seconds that must be free before and after. The gap of the car is the least. */
+  gap?: number | undefined;
+  /** `ready` by default; `any` lists also cars whose key box takes no key. */
+  box?: "ready" | "any" | undefined;
+}
+
 export type Read = (path: string, query: Query, options: CallOptions) => Promise<unknown>;
 
 const SIZE = 500;

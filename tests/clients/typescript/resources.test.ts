@@ -40,6 +40,29 @@ test("a list reads page by page after the last id", async () => {
   ]);
 });
 
+test("free cars are a list of a period", async () => {
+  const [keyrack, server] = connected(fleet);
+  const start = new Date(Date.UTC(2030, 4, 1, 8));
+  const cars = keyrack.cars.available(start, "2030-05-01T12:00:00+02:00", { size: 4, gap: 60, box: "any", select: ["freeUntil"] });
+  assert.deepEqual(await ids(cars), [1, 2, 3, 4, 5]);
+  const period = { from: "2030-05-01T08:00:00.000Z", to: "2030-05-01T12:00:00+02:00", gap: "60", box: "any" };
+  assert.deepEqual(Object.fromEntries(server.calls[1]!.query), {
+    ...period, $filter: "id gt 4", $select: "id,freeUntil", $orderby: "id", $top: "4",
+  });
+  await keyrack.cars.available("a", "b").first();
+  assert.deepEqual([...server.calls[2]!.query.keys()], ["from", "to", "$orderby", "$top"]);
+  assert.throws(() => keyrack.cars.available(new Date("tomorrow"), "b"), RangeError);
+});
+
+test("a write rejects properties that the server does not have", async () => {
+  const [keyrack, server] = connected(() => json({}));
+  await keyrack.cars.create({ name: "New" });
+  await keyrack.cars.update(1, { name: "Newer" });
+  await keyrack.batch({ kind: "cars", items: [] });
+  await keyrack.cars.delete(1);
+  assert.deepEqual(server.calls.map((seen) => seen.headers.get("Prefer")), [...Array(3).fill("handling=strict"), null]);
+});
+
 test("a list that is left early reads no more", async () => {
   const [keyrack, server] = connected(fleet);
   for await (const car of keyrack.cars.list({ size: 2 })) if (car.id === 2) break;
@@ -72,7 +95,7 @@ test("a booking waits at the server if it can", async () => {
   const [keyrack, server] = connected(() => json(SUCCEEDED, 200, { "Preference-Applied": "wait=10" }));
   assert.deepEqual(await keyrack.assignments.create(BOOKING), SUCCEEDED);
   assert.equal(server.calls.length, 1);
-  assert.equal(server.calls[0]!.headers.get("Prefer"), "return=representation, wait=10");
+  assert.equal(server.calls[0]!.headers.get("Prefer"), "return=representation, handling=strict, wait=10");
 });
 
 test("a booking polls at an older server", async () => {

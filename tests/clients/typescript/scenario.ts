@@ -67,6 +67,13 @@ export async function scenario(client: typeof Client, given: Given): Promise<Rec
   const assignmentId = booked.assignmentId!;
   seen["moved"] = (await keyrack.assignments.update(assignmentId, { end: new Date(Date.UTC(2030, 4, 3)) })).state;
   seen["assignment"] = [(await keyrack.assignments.get(assignmentId)).end, (await keyrack.assignments.list().page()).length];
+  const free: string[] = [];
+  for await (const row of keyrack.cars.available(start, "2026-06-01T00:00:00Z", { size: 2, box: "any" })) free.push(row.name);
+  seen["free"] = free;
+  seen["ready"] = (await keyrack.cars.available(start, "2026-06-01T00:00:00Z").first())?.id === carId;
+  const colour = { name: "Later", colour: "red" } as Client.NewCar;
+  const later = await rejected(keyrack.cars.create(colour));
+  seen["later"] = later instanceof ApiError ? [later.status, later.errors[0]?.pointer] : String(later);
   const pending = await keyrack.assignments.delete(assignmentId, { wait: null });
   seen["ended"] = (await keyrack.operations.wait(pending.id)).state;
   const operations = [];

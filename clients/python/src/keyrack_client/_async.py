@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import httpx
 
@@ -13,6 +13,7 @@ from . import _types as t
 from . import operations as ops
 from ._core import (
     PAGE_SIZE,
+    AvailableOptions,
     Core,
     Flow,
     ListOptions,
@@ -22,6 +23,7 @@ from ._core import (
     Sleep,
     parse_position,
     patch_of,
+    period_of,
     position,
     read_environment,
 )
@@ -29,6 +31,8 @@ from ._errors import KeyrackError
 from ._operation import Answer, Body, Operation
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self, Unpack
 
 Result = TypeVar("Result")
@@ -136,7 +140,7 @@ class AsyncKeyrack:
             try:
                 step = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as end:
-                return end.value
+                return cast(Result, end.value)
             outcome = error = None
             try:
                 if isinstance(step, Sleep):
@@ -156,10 +160,17 @@ class AsyncKeyrack:
 class AsyncPages(Generic[Row]):
     """A list that is read in pages. Iterate over it, or read the `first` row or one `page`."""
 
-    def __init__(self, client: AsyncKeyrack, operation: Operation[None, list[Row]], options: ListOptions) -> None:
+    def __init__(
+        self,
+        client: AsyncKeyrack,
+        operation: Operation[None, list[Row]],
+        options: ListOptions,
+        query: Query | None = None,
+    ) -> None:
         self._client = client
         self._path = operation.path
         self._options = options
+        self._query = query or {}
 
     async def __aiter__(self) -> AsyncGenerator[Row, None]:
         rows = await self.page()
@@ -171,7 +182,7 @@ class AsyncPages(Generic[Row]):
     async def page(self, after: int | str | None = None, size: int | None = None) -> list[Row]:
         """Return the rows after an id, at most `size`. An empty page is the end."""
         size = size or self._options.get("size", PAGE_SIZE)
-        return await self._client.perform(self._client.core.page(self._path, self._options, after, size))
+        return await self._client.perform(self._client.core.page(self._path, self._options, self._query, after, size))
 
     async def first(self) -> Row | None:
         """Return the row with the smallest id, or None."""
@@ -179,7 +190,7 @@ class AsyncPages(Generic[Row]):
 
 
 def id_of(row: Any) -> int | str:
-    return row["id"]
+    return cast("int | str", row["id"])
 
 
 class AsyncResource:
@@ -204,6 +215,15 @@ class AsyncCars(AsyncResource):
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncPages[t.Car]:
         return AsyncPages(self._client, ops.listCars, options)
+
+    def available(
+        self, start: datetime | str, end: datetime | str, **options: Unpack[AvailableOptions]
+    ) -> AsyncPages[t.AvailableCar]:
+        """List the cars that no exclusive booking blocks from `start` to `end`.
+
+        It is a suggestion: a booking is decided when it is applied.
+        """
+        return AsyncPages(self._client, ops.listAvailableCars, options, period_of(start, end, options))
 
     async def get(self, id: int) -> t.Car:
         return await self._client.call(ops.getCar, id)

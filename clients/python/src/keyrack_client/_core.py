@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 import httpx
 
@@ -39,6 +39,8 @@ SIGN_IN_ATTEMPTS = 3  # the token endpoint limits failed attempts
 LONGEST_WAIT = 30  # seconds of `Prefer: wait`
 SLACK = 30.0  # seconds that a response may take longer than the wait that was asked for
 PAGE_SIZE = 500
+# Each server rejects a property that it does not know, so an older one loses no property of a newer API
+STRICT = "handling=strict"
 UNEXPECTED = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # no retry helps
 ENVIRONMENT = {
     "url": "KEYRACK_URL",
@@ -108,6 +110,13 @@ class ListOptions(TypedDict, total=False):
     select: Sequence[str]
     expand: str
     size: int
+
+
+class AvailableOptions(ListOptions, total=False):
+    """Options of a list of free cars."""
+
+    gap: int  # seconds that must be free before and after
+    box: Literal["ready", "any"]  # `any` has also cars whose key box takes no key
 
 
 class Options(TypedDict, total=False):
@@ -222,9 +231,9 @@ class Core:
             self._token = Token(generation + 1, error=error)
             raise
         except (KeyError, TypeError, ValueError):
-            error = KeyrackError("The token endpoint did not return a token.")
-            self._token = Token(generation + 1, error=error)
-            raise error from None
+            invalid = KeyrackError("The token endpoint did not return a token.")
+            self._token = Token(generation + 1, error=invalid)
+            raise invalid from None
 
     def _send(self, call: Call, attempts: int, key: str | None) -> Flow[httpx.Response]:
         """Send the call until it succeeds, fails for good, or the attempts end.
@@ -248,17 +257,17 @@ class Core:
             else:
                 if response.status_code < 300 or response.status_code == 304:
                     return response
-                error = read_error(response, key)
-                named = error.retry_after
+                rejection = read_error(response, key)
+                named = rejection.retry_after
                 is_in_flight = response.status_code == 409 and named is not None
                 if not (response.status_code in RETRYABLE or is_in_flight) or (named or 0) > LONGEST_PAUSE:
-                    raise error
+                    raise rejection
                 if named is None:
                     attempt += 1
                 else:
                     paused += max(named, 1.0)
                 if attempt > attempts or attempts == 1 or paused > LONGEST_PAUSE:
-                    raise error
+                    raise rejection
                 # Jitter is added and never taken away, so that `Retry-After` is obeyed
                 pause = backoff(attempt - 1) if named is None else named * random.uniform(1, 1.1)
             yield Sleep(pause)
@@ -275,12 +284,16 @@ class Core:
     ) -> Flow[Answer]:
         """Send the request of an operation, and return its answer."""
         path = operation.fill(ids)
-        response = yield from self.request(operation.method, path, json=body, params=query, key=key)
+        headers = {} if body is None else {"Prefer": STRICT}
+        response = yield from self.request(operation.method, path, json=body, params=query, key=key, headers=headers)
         return cast(Answer, read_json(response) if response.content else None)
 
-    def page(self, path: str, options: ListOptions, after: int | str | None, size: int) -> Flow[list[Any]]:
-        """The rows of a page after an id. Pages by id do not shift when others add or delete rows."""
-        query: dict[str, str] = {"$orderby": "id", "$top": str(size)}
+    def page(self, path: str, options: ListOptions, own: Query, after: int | str | None, size: int) -> Flow[list[Any]]:
+        """The rows of a page after an id. Pages by id do not shift when others add or delete rows.
+
+        `own` are the parameters of the list itself.
+        """
+        query: dict[str, str | int | None] = {**own, "$orderby": "id", "$top": size}
         if after is not None:
             query["$filter"] = f"id gt {after}"
         if text := options.get("filter"):
@@ -291,7 +304,7 @@ class Core:
             query["$search"] = text
         if text := options.get("expand"):
             query["$expand"] = text
-        return read_json((yield from self.request("GET", path, params=query)))
+        return cast("list[Any]", read_json((yield from self.request("GET", path, params=query))))
 
     # Outcomes
 
@@ -308,7 +321,7 @@ class Core:
         A server without `Prefer: wait` answers at once, and the client polls.
         """
         until = time.monotonic() + (wait or 0.0)
-        prefer = f"return=representation, wait={wait_seconds(wait)}" if wait else "return=representation"
+        prefer = f"return=representation, {STRICT}" + (f", wait={wait_seconds(wait)}" if wait else "")
         timeout = (wait or 0.0) + SLACK
         response = yield from self.request(
             operation.method, operation.fill(ids), json=body, key=key, headers={"Prefer": prefer}, timeout=timeout
@@ -394,7 +407,7 @@ def wait_seconds(seconds: float) -> int:
 
 def backoff(attempt: int) -> float:
     """Seconds to wait after an attempt without `Retry-After`: 0.5, 1, 2 ..., at most 8, with jitter."""
-    return min(8.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1)
+    return min(8.0, 0.5 * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1)
 
 
 def encode_time(value: object) -> str:
@@ -404,6 +417,13 @@ def encode_time(value: object) -> str:
     if value.utcoffset() is None:
         raise TypeError(f"{value!r} has no time zone. Use datetime.now(timezone.utc), for example.")
     return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def period_of(start: datetime | str, end: datetime | str, options: AvailableOptions) -> Query:
+    """The parameters of a list of free cars. Raises `TypeError` for a time without a zone."""
+    times = {"from": start, "to": end}
+    given = {name: value if isinstance(value, str) else encode_time(value) for name, value in times.items()}
+    return {**given, "gap": options.get("gap"), "box": options.get("box")}
 
 
 def patch_of(members: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-Body = TypeVar("Body", contravariant=True)
+Body = TypeVar("Body")
 Answer = TypeVar("Answer", covariant=True)
 PLACE = re.compile(r"\{(\w+)\}")
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import httpx
 
@@ -14,6 +14,7 @@ from . import _types as t
 from . import operations as ops
 from ._core import (
     PAGE_SIZE,
+    AvailableOptions,
     Core,
     Flow,
     ListOptions,
@@ -23,6 +24,7 @@ from ._core import (
     Sleep,
     parse_position,
     patch_of,
+    period_of,
     position,
     read_environment,
 )
@@ -30,6 +32,8 @@ from ._errors import KeyrackError
 from ._operation import Answer, Body, Operation
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self, Unpack
 
 Result = TypeVar("Result")
@@ -146,7 +150,7 @@ class Keyrack:
             try:
                 step = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as end:
-                return end.value
+                return cast(Result, end.value)
             outcome = error = None
             try:
                 if isinstance(step, Sleep):
@@ -166,10 +170,17 @@ class Keyrack:
 class Pages(Generic[Row]):
     """A list that is read in pages. Iterate over it, or read the `first` row or one `page`."""
 
-    def __init__(self, client: Keyrack, operation: Operation[None, list[Row]], options: ListOptions) -> None:
+    def __init__(
+        self,
+        client: Keyrack,
+        operation: Operation[None, list[Row]],
+        options: ListOptions,
+        query: Query | None = None,
+    ) -> None:
         self._client = client
         self._path = operation.path
         self._options = options
+        self._query = query or {}
 
     def __iter__(self) -> Generator[Row, None, None]:
         rows = self.page()
@@ -180,7 +191,7 @@ class Pages(Generic[Row]):
     def page(self, after: int | str | None = None, size: int | None = None) -> list[Row]:
         """Return the rows after an id, at most `size`. An empty page is the end."""
         size = size or self._options.get("size", PAGE_SIZE)
-        return self._client.perform(self._client.core.page(self._path, self._options, after, size))
+        return self._client.perform(self._client.core.page(self._path, self._options, self._query, after, size))
 
     def first(self) -> Row | None:
         """Return the row with the smallest id, or None."""
@@ -188,7 +199,7 @@ class Pages(Generic[Row]):
 
 
 def id_of(row: Any) -> int | str:
-    return row["id"]
+    return cast("int | str", row["id"])
 
 
 class Resource:
@@ -211,6 +222,15 @@ class Cars(Resource):
 
     def list(self, **options: Unpack[ListOptions]) -> Pages[t.Car]:
         return Pages(self._client, ops.listCars, options)
+
+    def available(
+        self, start: datetime | str, end: datetime | str, **options: Unpack[AvailableOptions]
+    ) -> Pages[t.AvailableCar]:
+        """List the cars that no exclusive booking blocks from `start` to `end`.
+
+        It is a suggestion: a booking is decided when it is applied.
+        """
+        return Pages(self._client, ops.listAvailableCars, options, period_of(start, end, options))
 
     def get(self, id: int) -> t.Car:
         return self._client.call(ops.getCar, id)
