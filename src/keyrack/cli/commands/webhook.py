@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, LiteralString
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from keyrack.api.schema import event_types
+from keyrack.api.schema.request_body import Name
 from keyrack.cli import webhook_tools
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
@@ -22,6 +24,7 @@ from keyrack.webhooks.declarations import NewWebhook, check_url
 from keyrack.webhooks.dialects import DIALECTS
 
 TOPICS_CHANGED: Topics = DELIVERED
+NAME = TypeAdapter(Name)
 
 app = typer.Typer()
 
@@ -81,6 +84,13 @@ def _static(value: str | None) -> str | None:
     return value
 
 
+def _name(value: str | None) -> str | None:
+    try:
+        return value and NAME.validate_python(value)
+    except ValidationError as error:
+        raise typer.BadParameter(error.errors()[0]["msg"]) from None
+
+
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,13 +119,21 @@ async def _customer(session: DatabaseSession, id: int, *, enabled: bool = False)
 async def add(
     session: DatabaseSession,
     customer: Customer,
-    url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
+    url: Annotated[str | None, typer.Argument(metavar="[URL]", callback=_url)] = None,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="Let a client fetch the messages, instead of sending them to a URL.")
+    ] = False,
+    name: Annotated[str | None, typer.Option("--name", callback=_name, help="Name for people.")] = None,
     secret: Static = None,
     taken: Kinds = None,
     dialect: DialectOption = None,
 ) -> CommandResult:
     """Add a webhook; its signing secret is shown once."""
-    webhook = NewWebhook.model_construct(url=url, secret=secret or None, kinds=taken, dialect=dialect)  # checked above
+    if pull == (url is not None):
+        raise typer.BadParameter("Give either a URL or --pull.")
+    webhook = NewWebhook.model_construct(
+        url=url, pull=pull, name=name or None, secret=secret or None, kinds=taken, dialect=dialect
+    )  # checked above
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         added = await subscriptions.add(
             session.sql, await session.vault(), customer, webhook, session.settings.webhook_limit
@@ -123,15 +141,16 @@ async def add(
     if added is None:
         raise CommandFailed(f"Customer {customer} has reached its limit of webhooks (KEYRACK_WEBHOOK_LIMIT).")
     id, signing = added
-    return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
+    fetched = f"\nA client fetches its messages: GET /webhooks/{id}/messages?wait=30" if pull else ""
+    return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}{fetched}")
 
 
 @command(app, "list", topics=TOPICS_CHANGED)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all webhooks."""
     columns = {
-        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "NAME": "name", "DIALECT": "dialect", "ENABLED": "enabled",
-        "WAITING": "waiting", "DEAD": "dead", "WHY DISABLED": "disabledReason",
+        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "NAME": "name", "PULL": "pull", "DIALECT": "dialect",
+        "ENABLED": "enabled", "WAITING": "waiting", "DEAD": "dead", "WHY DISABLED": "disabledReason",
     }  # fmt: skip
     return ListResult([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
 

@@ -12,7 +12,7 @@ from keyrack.api.permissions import Permission
 from keyrack.console.dialect_labels import DEFAULT_DIALECT, dialect_choices, dialect_label
 from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.form_errors import key
-from keyrack.console.pages.webhooks import SECTION, of_webhook
+from keyrack.console.pages.webhooks import SECTION, of_webhook, pull_calls
 from keyrack.console.rendering import base, gettext, page, redirect, translate_error
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import NOTHING_HERE
@@ -31,12 +31,16 @@ WRONG = {  # field -> its error
     "secret": N_("Only ASCII letters, digits and signs, at most 250, without a blank at the start or end."),
     "kinds": N_("Choose at least one."),
     "dialect": N_("Choose one of the formats."),
+    "name": N_("At most 250 characters, without control characters."),
 }
+WAYS = ("push", "pull")  # how the messages of a new webhook reach their receiver, the usual one first
 
 
 @pages.get("/{customer}/webhooks/new", permission=Permission.WEBHOOKS_WRITE)
 async def form(visit: Visit) -> Response:
-    empty = {"url": "", "secret": "", "kinds": list(OUTCOMES), "dialect": DEFAULT_DIALECT}
+    empty = {
+        "way": WAYS[0], "url": "", "name": "", "secret": "", "kinds": list(OUTCOMES), "dialect": DEFAULT_DIALECT,
+    }  # fmt: skip
     return await _form(visit, await kinds(visit), empty)
 
 
@@ -53,6 +57,7 @@ async def _form(visit: Visit, event_kinds: Kinds, typed: Mapping[str, Any], refu
 async def add(visit: Visit) -> Response:
     event_kinds = await kinds(visit)
     typed: dict[str, Any] = {
+        "way": "pull" if visit.form_value("way") == "pull" else WAYS[0], "name": visit.form_value("name").strip(),
         "url": visit.form_value("url"), "secret": visit.form_value("secret"), "kinds": event_kinds.sent(visit),
         "dialect": visit.form_value("dialect") or DEFAULT_DIALECT,
     }  # fmt: skip
@@ -60,7 +65,7 @@ async def add(visit: Visit) -> Response:
         made = await visit.call(
             "PUT",
             "/webhooks",
-            body=typed | {"url": ascii_url(typed["url"]), "secret": typed["secret"] or None},
+            body=_body(typed),
             key=visit.form_value("key"),
         )
     except Unauthorized:
@@ -69,8 +74,15 @@ async def add(visit: Visit) -> Response:
         return await _form(visit, event_kinds, typed, refusal)
     return await page(
         visit, "webhook_secret.html", status=201, section=SECTION, id=made.json["id"],
-        secret=made.json["signingSecret"], until=None,
+        secret=made.json["signingSecret"], until=None, is_pull=typed["way"] == "pull", calls=pull_calls(visit),
     )  # fmt: skip
+
+
+def _body(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of `PUT /webhooks`. A pull webhook has no address, whatever the hidden field contains."""
+    body = {name: typed[name] for name in ("kinds", "dialect")}
+    body |= {name: typed[name] or None for name in ("name", "secret")}
+    return body | ({"pull": True} if typed["way"] == "pull" else {"url": ascii_url(typed["url"])})
 
 
 def ascii_url(typed: str) -> str:
@@ -105,7 +117,7 @@ async def rotate(visit: Visit) -> Response:
     )
     return await page(
         visit, "webhook_secret.html", section=SECTION, id=visit.ids["webhook"], secret=made.json["signingSecret"],
-        until=made.json["oldSigningSecretUntil"],
+        until=made.json["oldSigningSecretUntil"], is_pull=False,
     )  # fmt: skip
 
 
@@ -136,8 +148,8 @@ async def change(visit: Visit) -> Response:
     member = visit.ids["member"]
     value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.form_value(member)
     step = {"op": "replace", "path": f"/{member}", "value": ascii_url(value) if member == "url" else value}
-    if member == "secret" and not value:
-        step = {"op": "remove", "path": "/secret"}
+    if member in ("secret", "name") and not value.strip():
+        step = {"op": "remove", "path": f"/{member}"}
     try:
         await visit.call(
             "PATCH",

@@ -35,6 +35,7 @@ STATES = {
     "working": ("good", N_("Working")),
     "failing": ("bad", N_("Failing")),
     "unused": ("note", N_("Nothing sent yet")),
+    "unfetched": ("note", N_("Nothing fetched yet")),
     "disabled": ("idle", N_("Disabled")),
     "stopped": ("bad", N_("Disabled by Keyrack")),
 }
@@ -54,7 +55,9 @@ class WebhookHealth:
             return "stopped" if webhook["disabledReason"] else "disabled"
         if self.failed and (not self.succeeded or instant(self.failed["attempted"]) > _at(self.succeeded)):
             return "failing"
-        return "working" if self.succeeded else "unused"
+        if self.succeeded:
+            return "working"
+        return "unfetched" if webhook["pull"] else "unused"
 
 
 def _at(delivery: Mapping[str, Any]) -> Any:
@@ -120,8 +123,16 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
         more=visit.query_value("more"),
         wrong=wrong and translate_error(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours,
         key=uuid4(), failed=how.failed and delivery_errors.of_delivery(visit, how.failed, webhook["url"]),
-        oldest=await _oldest_waiting(visit, webhook),
+        oldest=await _oldest_waiting(visit, webhook), calls=pull_calls(visit),
     )  # fmt: skip
+
+
+def pull_calls(visit: Visit) -> dict[str, str]:
+    """What the example requests of a pull webhook contain."""
+    return {
+        "server": visit.settings.public_url.rstrip("/") + "/v3", "brand": visit.settings.brand,
+        "customer": str(visit.customer),
+    }  # fmt: skip
 
 
 async def _oldest_waiting(visit: Visit, webhook: Mapping[str, Any]) -> str | None:
