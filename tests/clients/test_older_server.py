@@ -60,12 +60,12 @@ def test_lists_bookings_and_changes(keyrack: Keyrack) -> None:
     assert booked["state"] == "Succeeded" and booked["assignmentId"] is not None
     assert keyrack.assignments.create(**bookable(keyrack, 1), key="older-1", wait=DEADLINE)["id"] == booked["id"]
     keyrack.assignments.delete(booked["assignmentId"], wait=DEADLINE)
-    kinds: list[str] = []
-    for change, _ in keyrack.changes(position, wait=30):
-        kinds += [change["kind"]] if change["resourceId"] == booked["assignmentId"] else []
-        if kinds[-1:] == ["assignment.deleted"]:
-            break
-    assert kinds == ["assignment.created", "assignment.deleted"]
+
+    def kinds() -> list[str]:
+        changes = [change for change, _ in keyrack.changes(position, wait=None)]
+        return [row["kind"] for row in changes if row["resourceId"] == str(booked["assignmentId"])]
+
+    eventually(lambda: kinds() == ["assignment.created", "assignment.deleted"], "both changes")
 
 
 def test_webhooks_are_verified(keyrack: Keyrack) -> None:
@@ -99,7 +99,7 @@ LATER: dict[str, tuple[Write, type[errors.ApiError], str]] = {
         lambda client: client.users.update(1, externalId="E-1"), errors.MethodNotAllowed, "GET",
     ),
     "free cars": (
-        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(), errors.InvalidQuery, "from",
+        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(), errors.InvalidQuery, "Query option",
     ),
     "filter": (
         lambda client: client.cars.list(filter="externalId eq 'V-1'").first(), errors.InvalidQuery, "externalId",

@@ -36,7 +36,7 @@ seen["booked"] = [booked.state, (await keyrack.assignments.get(booked.assignment
 const kinds: string[] = [];
 for await (const { change } of keyrack.changes({ since: before, wait: 30 })) {
   kinds.push(change.kind);
-  if (change.kind === "assignment.created" && change.resourceId === booked.assignmentId) break;
+  if (change.kind === "assignment.created" && change.resourceId === String(booked.assignmentId)) break;
 }
 seen["change"] = kinds.at(-1);
 seen["exclusive"] = await rejected(keyrack.assignments.create({ carId, userId, start, end, exclusive: true }));
