@@ -44,6 +44,7 @@ def referenced(person: Person) -> tuple[int, list[str]]:
     answer = person.patch(f"/users/{id}", [replace("/metadata/later", later)])
     assert answer.status_code == 204, answer.text
     car = person.car_with_box()
+    person.event(car, id)
     ended = outcome(person, booked(person, car, id, externalId=old, metadata={"seat": seat}))
     outcome(person, person.delete(f"/assignments/{ended['assignmentId']}"))
     made = outcome(person, booked(person, car, id, externalId=booking))
@@ -54,7 +55,7 @@ def referenced(person: Person) -> tuple[int, list[str]]:
 
 
 def subscribed(person: Person, receiver: Receiver) -> None:
-    body = {"url": receiver.url + f"/{person.customer}", "kinds": ["assignment.*", "user.*"]}
+    body = {"url": receiver.url + f"/{person.customer}", "kinds": ["assignment.*", "user.*", "event.*"]}
     person.put("/webhooks", body).raise_for_status()
     body["url"] = "http://127.0.0.1:9/never"  # its deliveries wait
     person.put("/webhooks", body).raise_for_status()
@@ -70,7 +71,7 @@ def test_of_all_customers(alice: Person, dsn: str, receiver: Receiver) -> None:
 
 def test_of_one_customer(alice: Person, dsn: str, receiver: Receiver) -> None:
     alice.sql.execute("delete from webhook where customer_id = $1", alice.customer)
-    body = {"url": receiver.url + "/one", "kinds": ["assignment.*", "user.*"]}
+    body = {"url": receiver.url + "/one", "kinds": ["assignment.*", "user.*", "event.*"]}
     alice.put("/webhooks", body).raise_for_status()
     id, texts = referenced(alice)
     kept = alice.car(externalId="kept-of-a-car")

@@ -220,7 +220,7 @@ def test_events_of_a_disabled_webhook_are_replayed_later(carol: Person, receiver
 def test_waiting_deliveries_lose_an_erased_person(carol: Person, receiver: Receiver, dsn: str) -> None:
     receiver.answer = lambda _: (500, b"", {})
     hook = Hook(carol, receiver, "erased", "event.*")
-    car, user, other = carol.car(), carol.user(), carol.user()
+    car, user, other = carol.car(), carol.user(externalId="uma@shop"), carol.user()
     erased = carol.event(car, user, userAgent="the phone of Uma", latitude=52.5, longitude=13.25)
     kept = carol.event(car, other)
     goes = {row["kind"]: row["count"] for row in carol.get(f"/users/{user}/erasure").json()["goes"]}
@@ -235,6 +235,7 @@ def test_waiting_deliveries_lose_an_erased_person(carol: Person, receiver: Recei
     shown = carol.get(f"/events/{erased}").json()
     assert {name: last[erased][name] for name in shown} == shown
     assert (shown["userId"], shown["userAgent"], shown["latitude"]) == (0, "erased", None)
+    assert last[erased]["userExternalId"] is None
     assert last[kept]["userId"] == other
 
 

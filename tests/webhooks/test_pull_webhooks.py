@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from standardwebhooks import Webhook
 
@@ -19,6 +20,7 @@ from keyrack.webhooks.delivery_errors import NOT_PULLED
 from keyrack.webhooks.dialects import DIALECTS
 from keyrack.webhooks.endpoints.messages import LONGEST, MOST, PUSHED
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_WEBHOOK, PULLED
+from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town, done, refused
 from tests.support.servers import eventually
 from tests.webhooks.delivery_database import LOCAL, Office
@@ -320,3 +322,27 @@ def test_numbers_follow_the_order_of_each_lane(dsn: str) -> None:
             assert order == {1: [*range(1, 21), *range(1, 21)], 2: [*range(1, 21)]}
 
     asyncio.run(main())
+
+
+def test_a_test_message_is_json_that_every_reader_takes(alice: Person, hook: Pulled, dsn: str) -> None:
+    """A message that PostgreSQL cannot read would end the list of deliveries, exports and erasures."""
+    def test(type: str, name: str, value: str) -> httpx.Response:
+        body = f'{{"type": "{type}", "set": {{"{name}": {value}}}}}'
+        headers = {"Content-Type": "application/json"}
+        return alice.call("POST", f"{hook.at}/test", content=body.encode(), headers=headers)
+
+    invalid = [
+        ("event.opened", "latitude", "1e400"), ("event.opened", "userId", "-1e400"),
+        ("event.opened", "userId", "1.5"), ("assignment.created", "userId", str(2**31)),
+        ("assignment.created", "errorMessage", r'"\u0000"'), ("assignment.created", "errorMessage", f'"{"x" * 1_001}"'),
+    ]  # fmt: skip
+    for type, name, value in invalid:
+        answer = test(type, name, value)
+        assert (answer.status_code, f"`{name}`" in answer.text) == (400, True), (value, answer.text)
+    assert test("assignment.created", "userId", str(2**31 - 1)).status_code == 201
+    assert [json.loads(message["body"])["userId"] for message in hook.fetched(1)] == [2**31 - 1]
+    assert alice.get(f"{hook.at}/deliveries").status_code == 200
+    assert alice.get("/deliveries").status_code == 200
+    user = alice.user()
+    Operator(dsn).value("user", "export", user)
+    Operator(dsn).value("user", "erase", user, "--yes")

@@ -83,7 +83,7 @@ ERASE_OPERATIONS: LiteralString = (
 ERASE_DELIVERIES: LiteralString = """
 update delivery set answer = null, payload = (payload::jsonb || '{"externalId": null, "metadata": null}'
   || case when state = 'Waiting' then '{}'::jsonb else '{"userId": null}' end)::text
-where (payload::jsonb->>'userId')::integer = $1
+where payload::jsonb ->> 'userId' = $1::integer::text
 """
 BATCH = 5_000  # events that one statement changes
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"

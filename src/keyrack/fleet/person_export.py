@@ -115,7 +115,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
       and (n.customer_id = i.customer_id or i.resource = 'user'))) r)""",
     "deliveries": """(select coalesce(json_agg(r order by r."createdAt"), '[]') from (
     select customer_id as "customerId", delivery_id as id, type, payload::json as payload, created_at as "createdAt"
-    from delivery where (payload::jsonb->>'userId')::integer = $1
+    from delivery where payload::jsonb ->> 'userId' = $1::integer::text
     or payload::jsonb #>> '{data,resource}' = 'user' and payload::jsonb #>> '{data,resourceId}' = $1::integer::text
     or $1::integer::text in (payload::jsonb #>> '{data,before,userId}', payload::jsonb #>> '{data,after,userId}')
     ) r)""",

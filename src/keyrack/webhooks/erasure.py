@@ -82,7 +82,7 @@ def without_person(events: LiteralString, user: LiteralString, agent: LiteralStr
     return (
         "update delivery d set answer = null, payload = jsonb_set(d.payload::jsonb, '{data}',"
         " (d.payload::jsonb -> 'data') || jsonb_build_object('userId', " + user + ", 'userAgent', " + agent
-        + ", 'latitude', null, 'longitude', null, 'assignmentId', null))::text"
+        + ", 'userExternalId', null, 'latitude', null, 'longitude', null, 'assignmentId', null))::text"
         " from (select w.customer_id, w.webhook_id, " + event_payload.MESSAGE + " as message_id from " + events
         + " t join " + _WEBHOOKS + " w using (customer_id)) m where d.customer_id = m.customer_id"
         " and d.webhook_id = m.webhook_id and d.message_id = m.message_id"

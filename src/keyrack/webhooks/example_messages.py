@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
@@ -11,16 +13,18 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema import event_types
 from keyrack.api.schema.event_types import SENT
-from keyrack.api.schema.request_body import Body, invalid_member, validate_body
+from keyrack.api.schema.request_body import INT32_MAX, Body, invalid_member, validate_body
 from keyrack.core.error_codes import FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.suggestions import did_you_mean
+from keyrack.core.text import FREE_TEXT
 
 ACTION = "test webhook"
 NO_OPERATION = "00000000-0000-0000-0000-000000000000"
 FIXED = ("type", "test", "customerId", "operationId", "data")  # members that a test cannot set
 LONGEST = 60  # characters of a given name in an error
 MOST_SET = 20  # members that one test sets
+LONGEST_TEXT = 1_000  # characters of a text that a test sets
 Value = str | int | float | bool | None
 
 
@@ -74,7 +78,7 @@ def message_text(test: TestMessage, example: Mapping[str, Any], customer: int) -
         data["operationId"] = NO_OPERATION
     for name, value in test.set.items():
         _set(message, data, name, value)
-    return json.dumps(message, ensure_ascii=False)
+    return json.dumps(message, ensure_ascii=False, allow_nan=False)
 
 
 def _set(message: dict[str, Any], data: dict[str, Any], name: str, value: Value) -> None:
@@ -84,6 +88,7 @@ def _set(message: dict[str, Any], data: dict[str, Any], name: str, value: Value)
         given = name[:LONGEST]
         hint = did_you_mean(given, settable) or f" Valid: {', '.join(settable)}."
         _refuse(given, "not-one-of", f"`set` has no property {given!r} of this event type.{hint}")
+    _check_value(name, value)
     target = message if name in message else data
     if isinstance(target[name], dict | list):
         _refuse(name, "wrong-type", f"`{name}` is not a single value, so a test cannot set it.")
@@ -92,10 +97,23 @@ def _set(message: dict[str, Any], data: dict[str, Any], name: str, value: Value)
     target[name] = value
 
 
+def _check_value(name: str, value: Value) -> None:
+    """Check that PostgreSQL can read the value in JSON, as deliveries are read later. Raises `BadRequest`."""
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            _refuse(name, "too-long", f"`{name}` must have at most {LONGEST_TEXT} characters.")
+        if re.search(FREE_TEXT, value) is None:
+            _refuse(name, "wrong-form", f"`{name}` must not contain U+0000, or characters that change the direction of text.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        _refuse(name, "out-of-range", f"`{name}` must be a finite number.")
+    elif isinstance(value, int) and not -INT32_MAX - 1 <= value <= INT32_MAX:
+        _refuse(name, "out-of-range", f"`{name}` must be an integer of 32 bits.")
+
+
 def _is_alike(example: object, value: object) -> bool:
-    if isinstance(example, bool) or isinstance(value, bool):
+    if isinstance(example, bool) or isinstance(value, bool) or isinstance(example, int):
         return type(example) is type(value)
-    if isinstance(example, int | float):
+    if isinstance(example, float):
         return isinstance(value, int | float)
     return isinstance(example, str) and isinstance(value, str)
 
