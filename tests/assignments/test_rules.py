@@ -143,4 +143,5 @@ def test_a_read_assignment_can_be_sent_to_create_an_equal_one(
     assert {name: body[name] for name in ("carId", "userId", "start", "end")} == {
         name: read[name] for name in ("carId", "userId", "start", "end")
     }
-    assert body.keys() == {"carId", "userId", "start", "end", "lifetime", "renewableAfter"}
+    assert body.keys() == {"carId", "userId", "start", "end", "lifetime", "renewableAfter", "exclusive"}
+    assert body["exclusive"] == read["exclusive"]

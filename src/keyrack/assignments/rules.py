@@ -113,6 +113,7 @@ class Assignment:
             "end": self.end,
             "lifetime": lifetime,
             "renewableAfter": renewable_after,
+            "exclusive": self.is_exclusive,
             "externalId": self.external_id,
             "metadata": self.metadata,
         }
@@ -441,7 +442,7 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
 
 def _as_asked(operation: Operation) -> dict[str, Any]:
     """The outcome's values without an assignment: those of the request, None for unknown ones."""
-    nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter", "externalId", "metadata"))
+    nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter", "exclusive", "externalId", "metadata"))
     ids = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
     asked = dict(operation.request)
     if operation.kind == "UpdateAssignment" and "metadata" in asked:

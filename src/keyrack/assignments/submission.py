@@ -129,6 +129,7 @@ with asked as (
          jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                             'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
                             'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2),
+                            'exclusive', a.is_exclusive,
                             'externalId', case when :has_references::boolean then a.external_id end,
                             'metadata', case when :has_references::boolean then a.metadata end),
          :checksum, :caller, :address, :request, :traceparent

@@ -169,8 +169,9 @@ ASSIGNMENT = Resource(
     group_scope=scoped_by("car", user=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
-ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end", *ASSIGNMENTS.fields)
-ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end", *ASSIGNMENTS.fields), walks=())
+_EXTENSIONS = ("exclusive", *ASSIGNMENTS.fields)
+ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end", *_EXTENSIONS)
+ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end", *_EXTENSIONS), walks=())
 
 
 def _of_hidden_user(row: LiteralString) -> LiteralString:

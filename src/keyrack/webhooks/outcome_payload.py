@@ -17,6 +17,7 @@ from keyrack.api.schema.fields import (
     OwnRows,
     Relation,
     Resource,
+    boolean,
     date_time,
     guid,
     int32,
@@ -65,8 +66,8 @@ def _new(name: LiteralString, column: LiteralString, row: LiteralString = "{t}")
     )  # fmt: skip
 
 
-def _reference(name: LiteralString, column: LiteralString, condition: LiteralString) -> LiteralString:
-    """SQL of a reference of an operation's assignment, as JSON.
+def _property(name: LiteralString, column: LiteralString, condition: LiteralString) -> LiteralString:
+    """SQL of a property of an operation's assignment, as JSON.
 
     It comes from the outcome or the creation, or from the assignment.
     """
@@ -78,11 +79,13 @@ def _reference(name: LiteralString, column: LiteralString, condition: LiteralStr
     )  # fmt: skip
 
 
-def _references(condition: LiteralString = "") -> dict[str, Field | Complex]:
-    external_id = _reference("externalId", "external_id", condition)
+def _extensions(condition: LiteralString = "") -> dict[str, Field | Complex]:
+    """The properties of an operation's assignment that are not in the spec."""
+    external_id = _property("externalId", "external_id", condition)
     return {
+        "exclusive": boolean("(" + _property("exclusive", "is_exclusive", condition) + ")::boolean", nullable=True),
         "externalId": string("(" + external_id + " #>> '{{}}')", nullable=True),
-        "metadata": text_map(_reference("metadata", "metadata", condition), nullable=True),
+        "metadata": text_map(_property("metadata", "metadata", condition), nullable=True),
     }
 
 
@@ -158,7 +161,7 @@ OPERATION = Resource(
         "userId": int32("{t}.user_id", nullable=True),
         "newUserId": int32(_new("userId", "user_id"), nullable=True),
         **_start_and_end(),
-        **_references(),
+        **_extensions(),
         "requested": date_time("{t}.requested_at"),
         "requestedBy": _REQUESTER,
         "finished": date_time("{t}.finished_at", nullable=True),
@@ -181,7 +184,7 @@ _STILL_IN_SCOPE: LiteralString = (
 )  # fmt: skip
 OWN_OPERATIONS = OwnRows(
     "{t}.asked_by = :caller and {t}.cause = 'Request'",
-    _start_and_end(_STILL_IN_SCOPE) | _references(_STILL_IN_SCOPE) | {"conflicts": opaque("null::jsonb")},
+    _start_and_end(_STILL_IN_SCOPE) | _extensions(_STILL_IN_SCOPE) | {"conflicts": opaque("null::jsonb")},
 )
 
 WEBHOOK = Resource(
@@ -258,6 +261,7 @@ class OutcomePayload(BaseModel):
     end: Moment | None
     lifetime: Int32 | None
     renewable_after: Int32 | None
+    exclusive: bool | None
     external_id: str | None
     metadata: dict[str, str] | None
 
@@ -268,7 +272,8 @@ TYPE: LiteralString = (
     " else 'assignment.deleted' end"
 )
 _OF_RESULT = (
-    "assignmentId", "carId", "userId", "start", "end", "lifetime", "renewableAfter", "externalId", "metadata",
+    "assignmentId", "carId", "userId", "start", "end", "lifetime", "renewableAfter", "exclusive", "externalId",
+    "metadata",
 )  # fmt: skip
 PAYLOAD: LiteralString = message_sql(
     OutcomePayload,

@@ -92,6 +92,7 @@ def test_a_204_names_the_operation_with_its_outcome(alice: Person) -> None:
         "newUserId": None,
         "start": START,
         "end": None,
+        "exclusive": False,
         "externalId": None,
         "metadata": None,
         "requestedBy": {"type": "manager", "id": operation["requestedBy"]["id"], "name": alice.username},

@@ -274,6 +274,7 @@ def test_each_event_type_has_the_same_members(alice: Person, receiver: Receiver)
             "end": None,
             "lifetime": 700_000,
             "renewableAfter": 350_000,
+            "exclusive": False,
             "externalId": None,
             "metadata": None,
         }

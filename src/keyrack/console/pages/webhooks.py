@@ -128,7 +128,7 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
 
 
 def pull_calls(visit: Visit) -> dict[str, str]:
-    """What the example requests of a pull webhook contain."""
+    """The values in the example requests of a pull webhook."""
     return {
         "server": visit.settings.public_url.rstrip("/") + "/v3", "brand": visit.settings.brand,
         "customer": str(visit.customer),

@@ -10,7 +10,11 @@ from keyrack.webhooks.declarations import WEBHOOKS
 OPERATION_ID = "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
 _SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _OPERATION = ("The id of the operation, as in the header `Operation-Id`.", OPERATION_ID)
-_REFERENCES = {
+_EXTENSIONS = {
+    "exclusive": (
+        "Whether the assignment is exclusive. If the operation failed, or waits, null for the default of the car.",
+        False,
+    ),
     "externalId": ("The `externalId` of the assignment, also if the operation failed; null for none.", "B-2026-0815"),
     "metadata": ("The `metadata` of the assignment, also if the operation failed; null for none.", {"site": "Berlin"}),
 }
@@ -54,7 +58,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             {"type": "manager", "id": "7", "name": "anna"},
         ),
         "finished": ("When the operation succeeded or failed; null until then.", "2026-04-30T12:00:00.25Z"),
-        **_REFERENCES,
+        **_EXTENSIONS,
     },
     "AssignmentRequest": {
         "id": ("The id of the request.", 3),
@@ -128,7 +132,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "end": ("The end of the assignment; null for none.", None),
         "lifetime": ("The lifetime of the assignment's key in seconds.", 604800),
         "renewableAfter": ("The seconds after which the phone can renew the key.", 302400),
-        **_REFERENCES,
+        **_EXTENSIONS,
     },
     "EventTold": {
         "type": ("The event type.", "event.opened"),
