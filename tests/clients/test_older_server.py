@@ -99,7 +99,8 @@ LATER: dict[str, tuple[Write, type[errors.ApiError], str]] = {
         lambda client: client.users.update(1, externalId="E-1"), errors.MethodNotAllowed, "GET",
     ),
     "free cars": (
-        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(), errors.InvalidQuery, "Query option",
+        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(),
+        errors.InvalidQuery, "Query option",
     ),
     "filter": (
         lambda client: client.cars.list(filter="externalId eq 'V-1'").first(), errors.InvalidQuery, "externalId",
