@@ -132,7 +132,10 @@ def test_an_item_of_a_batch_is_rejected(keyrack: Keyrack) -> None:
 
 
 def test_a_request_of_the_caller_names_what_was_ignored(keyrack: Keyrack) -> None:
-    """`request` sends what it is given, so the caller looks at the header, as the README says."""
+    """`request` sends what it is given.
+
+    So the caller looks at the header, as the README says.
+    """
     answer = keyrack.request("PUT", "/cars", json={"name": "Raw", "externalId": "V-2"})
     assert answer.headers["Keyrack-Ignored"] == "externalId"
     strict = {"Prefer": "handling=strict"}
