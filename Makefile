@@ -90,7 +90,7 @@ test-recordings: install-dev
 record-requests: install-dev
 	$(BIN)/python -m tests.recordings.record
 
-## test-clients: lint OpenAPI, run generated clients, and verify keys with third-party libraries (two minutes)
+## test-clients: run the client packages, generated clients and third-party libraries (eight minutes)
 test-clients: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 

@@ -1,4 +1,7 @@
-"""A server of an earlier commit: before strict mode, references and exclusive bookings."""
+"""A server of an earlier commit.
+
+It has no strict mode, no references and no exclusive bookings.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ LATER: dict[str, tuple[Write, type[errors.ApiError], str]] = {
         lambda client: client.users.update(1, externalId="E-1"), errors.MethodNotAllowed, "GET",
     ),
     "free cars": (
-        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(), errors.InvalidQuery, "Query option",
+        lambda client: client.cars.available(BEGIN, BEGIN + timedelta(hours=1)).first(),
+        errors.InvalidQuery, "Query option",
     ),
     "filter": (
         lambda client: client.cars.list(filter="externalId eq 'V-1'").first(), errors.InvalidQuery, "externalId",
@@ -131,7 +132,10 @@ def test_an_item_of_a_batch_is_rejected(keyrack: Keyrack) -> None:
 
 
 def test_a_request_of_the_caller_names_what_was_ignored(keyrack: Keyrack) -> None:
-    """`request` sends what it is given, so the caller looks at the header, as the README says."""
+    """`request` sends what it is given.
+
+    So the caller looks at the header, as the README says.
+    """
     answer = keyrack.request("PUT", "/cars", json={"name": "Raw", "externalId": "V-2"})
     assert answer.headers["Keyrack-Ignored"] == "externalId"
     strict = {"Prefer": "handling=strict"}

@@ -51,7 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment that has only the wheel and its dependency."""
+    """The interpreter of an environment with only the wheel and its dependency."""
     directory = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(directory, with_pip=True)
     limits = ROOT / "requirements/clients.in"
@@ -81,7 +81,10 @@ def test_the_wheel_is_small_and_has_one_dependency(wheel: Path) -> None:
 
 @pytest.mark.parametrize("name", ["book", "asyncio", "changes", "call"])
 def test_the_programs_of_the_readme(name: str, python: Path, shop: Machine, tmp_path: Path) -> None:
-    """Each runs with the installed wheel, and the first one is ten lines long."""
+    """Each runs with the installed wheel.
+
+    The first one is ten lines long.
+    """
     expected = {"book": "Succeeded", "asyncio": " Pool car 1", "changes": "car.created", "call": "North 0"}
     assert len(BLOCKS["book"].strip().splitlines()) <= 10
     place = run(python, "-c", "import keyrack_client; print(keyrack_client.__file__)", directory=tmp_path)

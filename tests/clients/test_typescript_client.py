@@ -132,6 +132,24 @@ def test_the_scenario_with_the_package(node: Path, workshop: Path, owner: Person
     assert run("node_scenario.js", "keyrack-client", given, node=node, place=place) == expected(serial)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("@deno/*/deno", ("run", "--allow-net", "--allow-read", "--allow-env")), ("@oven/*/bin/bun", ())],
+    ids=["deno", "bun"],
+)
+def test_the_scenario_with_the_package_in_other_runtimes(
+    name: str, options: tuple[str, ...], workshop: Path, owner: Person, open_server: RunningServer
+) -> None:
+    """npm installs their programs, without the scripts of the packages."""
+    runtimes = sorted((Path(TOOLS or "") / "node_modules").glob(name))
+    if not runtimes:
+        pytest.skip("npm has no program for this machine")
+    serial = box(owner)
+    given = credentials(owner, open_server.url) | {"box": serial, "hook": HOOK}
+    place, module = workshop / "made", workshop / "node_modules/keyrack-client/dist/index.js"
+    assert run("node_scenario.js", module, given, node=runtimes[0], options=options, place=place) == expected(serial)
+
+
 @needed
 def test_the_scenario_with_the_package_in_a_browser(workshop: Path, owner: Person, open_server: RunningServer) -> None:
     serial = box(owner)

@@ -40,13 +40,21 @@ def credentials(person: Person, url: str) -> dict[str, Any]:
     }
 
 
-def run(program: str, module: Path | str, given: Any, *, node: Path | str = NODE, place: Path = PROGRAMS) -> Any:
+def run(
+    program: str,
+    module: Path | str,
+    given: Any,
+    *,
+    node: Path | str = NODE,
+    options: tuple[str, ...] = (),
+    place: Path = PROGRAMS,
+) -> Any:
     """Run a program with the module of the client.
 
     Returns the JSON that it prints.
     """
     ran = subprocess.run(
-        [node, place / program, str(module)],
+        [node, *options, place / program, str(module)],
         input=json.dumps(given),
         capture_output=True,
         text=True,

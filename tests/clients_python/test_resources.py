@@ -164,7 +164,10 @@ def test_free_cars_with_asyncio(shop: Machine) -> None:
 
 
 def test_a_property_that_the_server_does_not_have_is_rejected(keyrack: Keyrack, shop: Machine) -> None:
-    """A later package cannot lose a property at this server, also for a person, whose requests are read leniently."""
+    """A later package cannot lose a property at this server.
+
+    That holds for a person as well, whose requests are read leniently.
+    """
     later: Any = {"name": "Later", "colour": "red"}
     login = Password(shop.person.username, PASSWORD)
     person = Keyrack(shop.url, login=login, api_key=shop.person.api_key, customer_id=shop.person.customer)

@@ -36,7 +36,10 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> tuple[Person, dict[str, int]]:
-    """A person with a row in each list, and the ids of the paths. Rows have also the newer properties."""
+    """A person with rows in each list, and ids for paths.
+
+    Some rows have also the newer properties.
+    """
     person = town.person("earlier")
     car = person.car_with_box("Golf")
     done(person.patch(f"/cars/{car}", [{"op": "replace", "path": "/externalId", "value": "V-1"}]))
@@ -80,7 +83,10 @@ def test_responses_are_valid_against_the_earlier_document(
 def test_no_operation_and_no_required_property_of_the_earlier_document_is_gone(
     document: dict[str, Any], server: Any
 ) -> None:
-    """A request of the older client is still valid, so no body needs a property that it did not need."""
+    """A request of the older client is still valid.
+
+    So no body needs a property that it did not need.
+    """
     now = web().get(server.url + "/openapi.json").json()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
