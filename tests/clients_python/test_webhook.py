@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -89,3 +90,15 @@ def test_a_missing_secret_is_an_error() -> None:
     with pytest.raises(ValueError, match="base64") as error:
         verify(signed(), BODY, "whsec_not base64!")
     assert "not base64!" not in str(error.value)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_===="])
+def test_an_empty_secret_accepts_nothing(secret: str) -> None:
+    """Everyone can sign with the empty key, so a missing setting must not be one."""
+    timestamp = str(int(time.time()))
+    signature = base64.b64encode(hmac.digest(b"", f"msg_1.{timestamp}.".encode() + BODY, "sha256")).decode()
+    forged = {"webhook-id": "msg_1", "webhook-timestamp": timestamp, "webhook-signature": f"v1,{signature}"}
+    with pytest.raises(ValueError, match="must not be empty"):
+        verify(forged, BODY, secret)
+    with pytest.raises(ValueError, match="must not be empty"):
+        verify(signed(), BODY, SECRET, secret)

@@ -1,6 +1,6 @@
 // The client: what integrations do, and `request` for every other endpoint.
 import { ApiError, KeyrackError, OutcomeFailed, OutcomePending, StartOver } from "./errors.ts";
-import { Rows } from "./rows.ts";
+import { inOrder, Rows } from "./rows.ts";
 import type { AvailableOptions, ListOptions, Query, Read } from "./rows.ts";
 import { pause, Transport } from "./transport.ts";
 import type { Answer, CallOptions, Options, WriteOptions } from "./transport.ts";
@@ -192,7 +192,7 @@ export class Keyrack {
       } catch (error) {
         throw error instanceof ApiError && error.code === "cursor-gone" ? startOver(error) : error;
       }
-      const changes = jsonOf(answer) as Change[];
+      const changes = inOrder(jsonOf(answer) as Change[], number);
       epoch = answer.headers.get("Changes-Epoch") ?? epoch;
       for (const change of changes) {
         number = change.id;
@@ -510,6 +510,9 @@ export type { AssignmentsApi, CarsApi, EventsApi, GroupsApi, OperationsApi, Prod
 /** The path of an operation with encoded ids. */
 function filled(path: string, ids: readonly Id[]): string {
   const left = [...ids];
+  for (const id of ids) {
+    if (["", ".", ".."].includes(String(id))) throw new TypeError(`${JSON.stringify(id)} is not an id.`);
+  }
   const result = path.replace(/\{\w+\}/g, () => encodeURIComponent(left.shift() ?? ""));
   if (left.length > 0 || path.split("{").length - 1 !== ids.length) {
     throw new TypeError(`${path} does not have ${ids.length} ids.`);

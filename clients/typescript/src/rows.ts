@@ -1,4 +1,5 @@
 // Lists that are read page by page.
+import { KeyrackError } from "./errors.ts";
 import type { CallOptions } from "./transport.ts";
 
 export type Query = Record<string, string | number | boolean | undefined>;
@@ -47,7 +48,7 @@ export class Rows<Row> implements AsyncIterable<Row> {
   async *[Symbol.asyncIterator](): AsyncGenerator<Row, void, undefined> {
     const size = this.#options.size ?? SIZE;
     for (let after: number | string | undefined; ; ) {
-      const page = await this.page(after, size);
+      const page = inOrder(await this.page(after, size), after);
       yield* page;
       const last = page.at(-1);
       if (last === undefined || page.length < size) return;
@@ -75,4 +76,18 @@ export class Rows<Row> implements AsyncIterable<Row> {
     };
     return (await this.#read(this.#path, query, this.#options)) as Row[];
   }
+}
+
+/** The rows of a page. Throws unless their ids ascend after `last`, because the list would have no end. */
+export function inOrder<Row>(page: readonly Row[], last: number | string | undefined): readonly Row[] {
+  if (!Array.isArray(page)) throw new KeyrackError("The response is not a list. Is the url that of Keyrack?");
+  for (const row of page as readonly unknown[]) {
+    const id = (row as { id?: unknown } | null)?.id;
+    const isId = typeof id === "number" || typeof id === "string";
+    if (!isId || (typeof id === typeof last && id <= last!)) {
+      throw new KeyrackError("The rows of the response are not in the order of their ids, after the last page.");
+    }
+    last = id;
+  }
+  return page;
 }

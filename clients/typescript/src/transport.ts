@@ -81,6 +81,7 @@ const SIGN_IN_ATTEMPTS = 3; // the token endpoint limits failed attempts
 const TIMEOUT = 30; // seconds
 const RETRIED = new Set([408, 425, 429, 500, 502, 503, 504]);
 const LONGEST_RETRY_AFTER = 60; // seconds; a longer one is an error, so that the caller decides
+const LONGEST_BODY = 64 * 1024 * 1024; // bytes of a response, after its decompression
 const FIRST_PAUSE = 500; // milliseconds
 const LONGEST_PAUSE = 8000;
 const EARLY = 30; // seconds before its end in which a token is renewed
@@ -93,6 +94,9 @@ function isBrowser(): boolean {
   const here: { userAgent?: string; product?: string } | undefined = globalThis.navigator;
   return here?.product === "ReactNative" || /^Mozilla\//.test(here?.userAgent ?? "");
 }
+
+/** A response that is not read to its end. A repetition would not help. */
+class TooLarge extends KeyrackError {}
 
 /** Sends requests, repeats them if that is safe, and renews the token. */
 export class Transport {
@@ -112,6 +116,9 @@ export class Transport {
     }
     if (!/^https?:\/\/./.test(options.url)) {
       throw new TypeError(`url is ${JSON.stringify(options.url)}. It must begin with http:// or https://.`);
+    }
+    if (/[^ -~]/.test(options.apiKey ?? "")) {
+      throw new TypeError("apiKey has a line break or a character that a header cannot have.");
     }
     if (options.attempts !== undefined && !(options.attempts >= 1)) throw new TypeError("attempts must be at least 1.");
     this.#url = options.url.replace(/\/+$/, "");
@@ -169,7 +176,8 @@ export class Transport {
     const { text } = await this.#repeat({ method: "POST", path: "/oauth2/token", headers: {}, body }, SIGN_IN_ATTEMPTS);
     const granted = parseJson(text) as { access_token?: string; expires_in?: number | string } | undefined;
     const seconds = Number(granted?.expires_in);
-    if (typeof granted?.access_token !== "string" || Number.isNaN(seconds)) {
+    // The error of a header that is not valid would show the token
+    if (typeof granted?.access_token !== "string" || Number.isNaN(seconds) || /[^ -~]/.test(granted.access_token)) {
       throw new KeyrackError("The token endpoint did not return a token. Is the url that of Keyrack?");
     }
     return { value: granted.access_token, renewAt: Date.now() + Math.max(seconds - EARLY, seconds / 2) * 1000 };
@@ -194,6 +202,7 @@ export class Transport {
         received = await this.#once(sending, headers);
       } catch (error) {
         signal?.throwIfAborted();
+        if (error instanceof TooLarge) throw error;
         if (attempt >= attempts) throw new NoAnswer(`${method} ${path}`, attempts, key, error);
       }
       if (received === undefined) {
@@ -232,11 +241,29 @@ export class Transport {
         redirect: "manual", // to another origin, fetch would send the API key along
         signal: controller.signal,
       });
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return { status: response.status, headers: response.headers, text: await textOf(response, controller) };
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     }
+  }
+}
+
+/** The text of a response. Throws if it is too large, and ends the request. */
+async function textOf(response: Response, controller: AbortController): Promise<string> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return response.text();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let size = 0; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    size += value.length;
+    if (size > LONGEST_BODY) {
+      controller.abort();
+      throw new TooLarge(`The response is larger than ${LONGEST_BODY} bytes.`);
+    }
+    text += decoder.decode(value, { stream: true });
   }
 }
 

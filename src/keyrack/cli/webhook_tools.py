@@ -23,6 +23,9 @@ from keyrack.webhooks.signature_check import diagnose_signature
 
 app = typer.Typer()
 
+LONGEST_BODY = 10_000_000  # bytes of a received webhook
+READ_TIMEOUT = 30  # seconds without data, after which a connection is closed
+
 Secret = Annotated[str, typer.Option("--secret", metavar="whsec_...", help="The webhook's signing secret.")]
 
 
@@ -196,10 +199,19 @@ def _serve(port: int, secret: str | None, status: int, count: int, as_json: bool
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = READ_TIMEOUT
 
         def do_POST(self) -> None:
             nonlocal left
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            length = _length(self.headers.get("Content-Length") or "0")
+            if length is None:
+                self.close_connection = True
+                self.send_error(400, f"Content-Length must be an integer from 0 to {LONGEST_BODY}")
+                return
+            body = self.rfile.read(length)
+            if len(body) < length:  # the sender has gone, and sends the webhook again
+                self.close_connection = True
+                return
             with turn:
                 show(_received_result(dict(self.headers.items()), body, secret), as_json)
                 sys.stdout.flush()
@@ -221,6 +233,13 @@ def _serve(port: int, secret: str | None, status: int, count: int, as_json: bool
     sys.stdout.flush()
     with server:
         server.serve_forever(0.05)
+
+
+def _length(text: str) -> int | None:
+    """The value of `Content-Length`; None if it is invalid or too large."""
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(LONGEST_BODY))):
+        return None
+    return length if (length := int(text)) <= LONGEST_BODY else None
 
 
 def _received_result(headers: Mapping[str, str], body: bytes, secret: str | None) -> CommandResult:

@@ -103,7 +103,11 @@ def _check_value(name: str, value: Value) -> None:
         if len(value) > LONGEST_TEXT:
             _refuse(name, "too-long", f"`{name}` must have at most {LONGEST_TEXT} characters.")
         if re.search(FREE_TEXT, value) is None:
-            _refuse(name, "wrong-form", f"`{name}` must not contain U+0000, or characters that change the direction of text.")
+            _refuse(
+                name,
+                "wrong-form",
+                f"`{name}` must not contain U+0000, or characters that change the direction of text.",
+            )
     elif isinstance(value, float) and not math.isfinite(value):
         _refuse(name, "out-of-range", f"`{name}` must be a finite number.")
     elif isinstance(value, int) and not -INT32_MAX - 1 <= value <= INT32_MAX:

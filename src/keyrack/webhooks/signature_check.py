@@ -133,7 +133,7 @@ def _variants(body: bytes) -> Generator[tuple[bytes, str]]:
     yield body.removeprefix(b"\xef\xbb\xbf"), "the body without the byte order mark"
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     for separators in ((" : ", ", "), (": ", ", "), (":", ",")):
         for ascii in (True, False):

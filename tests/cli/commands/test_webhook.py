@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import threading
 import time
 import urllib.request
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -191,3 +193,29 @@ def test_listen_prints_and_verifies_what_arrives() -> None:
     finally:
         process.popen.kill()
         process.popen.communicate()
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "99999999999", "9" * 30, "\u00b2"])
+def test_listen_refuses_a_senseless_length(length: str) -> None:
+    """Each of them took the memory of the machine, or held the connection, or ended with a stack trace."""
+    process = Process("webhook", "listen", "--port", "0", "--count", "1", "--json")
+    try:
+        out: Any = process.popen.stdout
+        where = urlsplit(json.loads(out.readline())["url"])
+        head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+        with socket.create_connection((where.hostname or "", where.port or 0), timeout=DEADLINE) as connection:
+            connection.sendall(head.encode("latin-1"))
+            assert connection.recv(1_000).startswith(b"HTTP/1.1 400 ")
+        with socket.create_connection((where.hostname or "", where.port or 0), timeout=DEADLINE) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")  # an end within the body
+        with urllib.request.urlopen(where.geturl(), b"{}", timeout=DEADLINE) as answer:
+            assert answer.status == 204
+        assert json.loads(out.readline())["body"] == "{}"  # neither of the others counts
+    finally:
+        process.popen.kill()
+        process.popen.communicate()
+
+
+def test_a_nested_body_is_diagnosed() -> None:
+    verdict = diagnose_signature(headers(), b"[" * 200_000, SECRET, NOW)
+    assert (verdict.genuine, "No signature fits" in verdict.reasons[0]) == (False, True)

@@ -310,6 +310,44 @@ test("wrong options are refused", () => {
   assert.throws(() => client(serving(() => json({})), { attempts: 0 }), { message: /at least 1/ });
 });
 
+test("a list without an end is an error", async () => {
+  for (const page of [[{ id: 1 }], [{ id: 3 }, { id: 2 }], [{}], [1], [null], { id: 1 }, null]) {
+    const server = serving(() => json(page));
+    const keyrack = client(server);
+    const expected = { name: "KeyrackError", message: /order of their ids|not a list/ };
+    await assert.rejects(async () => { for await (const _ of keyrack.cars.list({ size: 1 })); }, expected);
+    await assert.rejects(async () => { for await (const _ of keyrack.changes({ since: "e:1", wait: 0 })); }, expected);
+    assert.ok(server.calls.length <= 3);
+  }
+});
+
+test("a large body is not read to its end", async () => {
+  const part = new Uint8Array(1024 * 1024).fill(32);
+  let parts = 0;
+  const server = serving(() => {
+    const pull = (stream: ReadableStreamDefaultController): void => {
+      parts += 1;
+      stream.enqueue(part);
+    };
+    return new Response(new ReadableStream({ pull }), { headers: { "Content-Type": "application/json" } });
+  });
+  await assert.rejects(client(server).cars.get(1), { name: "KeyrackError", message: /larger than 67108864 bytes/ });
+  assert.ok(parts < 70);
+  assert.equal(server.calls.length, 1);
+});
+
+test("no error shows a secret", async () => {
+  const server = new FakeServer(() => granted("my-token\r\nX: y"));
+  await assert.rejects(client(server).cars.get(1), (error: Error) => !/my-token/.test(`${error} ${error.cause}`));
+  assert.throws(() => client(serving(() => json({})), { apiKey: "my-key\n" }), { message: /^apiKey has/ });
+});
+
+test("an id does not change the path", async () => {
+  const server = serving(() => json({}));
+  for (const id of ["..", ".", ""]) await assert.rejects(async () => client(server).operations.get(id), TypeError);
+  assert.equal(server.calls.length, 0);
+});
+
 test("a browser may not have a secret", () => {
   const userAgent = "Mozilla/5.0 (X11; Linux x86_64)";
   const before = Object.getOwnPropertyDescriptor(globalThis, "navigator")!;

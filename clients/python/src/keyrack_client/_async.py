@@ -14,6 +14,7 @@ from . import operations as ops
 from ._core import (
     PAGE_SIZE,
     AvailableOptions,
+    BodyReader,
     Core,
     Flow,
     ListOptions,
@@ -149,10 +150,15 @@ class AsyncKeyrack:
                     async with self._renewal:
                         await self.perform(self.core.renew(step.generation))
                 else:
-                    outcome = await self._http.request(
+                    # Another address must not get the API key, whatever a given HTTP client does with redirects
+                    async with self._http.stream(
                         step.method, self.core.url + step.path, content=step.content, headers=step.headers,
-                        params=step.params, timeout=step.timeout or self.core.timeout,
-                    )  # fmt: skip
+                        params=step.params, timeout=step.timeout or self.core.timeout, follow_redirects=False,
+                    ) as response:  # fmt: skip
+                        reader = BodyReader(response)
+                        async for part in response.aiter_bytes():
+                            reader.add(part)
+                        outcome = reader.response()
             except (httpx.RequestError, KeyrackError) as caught:
                 error = caught
 

@@ -41,6 +41,7 @@ SLACK = 30.0  # seconds that a response may take longer than the wait that was a
 PAGE_SIZE = 500
 # Each server rejects a property that it does not know, so an older one loses no property of a newer API
 STRICT = "handling=strict"
+LONGEST_BODY = 64 << 20  # bytes of a response, after its decompression
 UNEXPECTED = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # no retry helps
 ENVIRONMENT = {
     "url": "KEYRACK_URL",
@@ -159,6 +160,9 @@ class Core:
             raise ValueError("api_key is missing.")
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {url!r}.")
+        for name, value in (("api_key", options.get("api_key", "")), ("customer_id", self.customer_id)):
+            if not is_header_value(str(value)):  # the error of the transport would show the secret
+                raise ValueError(f"{name} has a space, a line break or a character that a header cannot have.")
         self._sign_in_headers["Content-Type"] = "application/x-www-form-urlencoded"
         self._form = str(httpx.QueryParams(form)).encode()
         self._token = Token()
@@ -223,10 +227,12 @@ class Core:
         headers = self.headers | self._sign_in_headers
         try:
             call = Call("POST", "/oauth2/token", self._form, headers)
-            answer = read_json((yield from self._send(call, min(SIGN_IN_ATTEMPTS, self._attempts), None)))
+            answer = read_object((yield from self._send(call, min(SIGN_IN_ATTEMPTS, self._attempts), None)))
             seconds = float(answer["expires_in"])  # a number, or for a person a string
             renew_at = time.monotonic() + seconds - min(RENEWED_EARLY, seconds / 2)
-            self._token = Token(generation + 1, str(answer["access_token"]), renew_at)
+            if not is_header_value(token := str(answer["access_token"])):
+                raise ValueError
+            self._token = Token(generation + 1, token, renew_at)
         except KeyrackError as error:
             self._token = Token(generation + 1, error=error)
             raise
@@ -304,7 +310,7 @@ class Core:
             query["$search"] = text
         if text := options.get("expand"):
             query["$expand"] = text
-        return cast("list[Any]", read_json((yield from self.request("GET", path, params=query))))
+        return read_rows((yield from self.request("GET", path, params=query)), after)
 
     # Outcomes
 
@@ -326,8 +332,10 @@ class Core:
         response = yield from self.request(
             operation.method, operation.fill(ids), json=body, key=key, headers={"Prefer": prefer}, timeout=timeout
         )
-        state = cast("t.Operation | None", read_json(response) if response.content else None)
-        operation_id = response.headers["Operation-Id"]
+        state = cast("t.Operation | None", read_object(response) if response.content else None)
+        operation_id = response.headers.get("Operation-Id", "")
+        if not operation_id:
+            raise KeyrackError("The response does not name the operation. Is the URL that of Keyrack?")
         if wait is None:
             return state or (yield from self.call(ops.getOperation, operation_id))
         return (yield from self.outcome(operation_id, wait, until, state))
@@ -344,11 +352,11 @@ class Core:
                 headers = {"Prefer": f"wait={wait_seconds(left)}"} if left >= 1 else {}
                 path = ops.getOperation.fill((operation_id,))
                 response = yield from self.request("GET", path, headers=headers, timeout=max(left, 0.0) + SLACK)
-                state = cast(t.Operation, read_json(response))
+                state = cast(t.Operation, read_object(response))
                 has_waited = "wait" in response.headers.get("Preference-Applied", "")
-            if state["state"] == "Succeeded":
+            if state.get("state") == "Succeeded":
                 return state
-            if state["state"] == "Failed":
+            if state.get("state") == "Failed":
                 raise OutcomeFailed(state)
             left = until - time.monotonic()
             if left <= 0:
@@ -384,7 +392,7 @@ class Core:
         except CursorGone as error:
             found, newest = error.problem.get("epoch"), error.problem.get("newest")
             raise StartOver(found, newest if isinstance(newest, int) else 0, error.detail) from error
-        return response.headers.get("Changes-Epoch", epoch), read_json(response)
+        return response.headers.get("Changes-Epoch", epoch), read_rows(response, since)
 
 
 def position(epoch: str | None, number: int) -> str:
@@ -438,19 +446,74 @@ def read_json(response: httpx.Response) -> Any:
     """The JSON body. Raises `KeyrackError` if a proxy answered with something else."""
     try:
         return response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         kind = response.headers.get("Content-Type", "no type")
         raise KeyrackError(f"The response is not JSON but {kind}. Is the URL that of Keyrack?") from None
+
+
+def read_object(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of the body. Raises `KeyrackError`."""
+    value = read_json(response)
+    if not isinstance(value, dict):
+        raise KeyrackError("The response is not a JSON object. Is the URL that of Keyrack?")
+    return cast("dict[str, Any]", value)
+
+
+def read_rows(response: httpx.Response, after: int | str | None) -> list[Any]:
+    """The rows of a page in the order of their ids, all after `after`. Raises `KeyrackError`.
+
+    Rows in another order would let the client read the same page forever.
+    """
+    rows: Any = read_json(response)
+    if not isinstance(rows, list):
+        raise KeyrackError("The response is not a list. Is the URL that of Keyrack?")
+    last: Any = after
+    for row in cast("list[Any]", rows):
+        id: Any = cast("dict[str, Any]", row).get("id") if isinstance(row, dict) else None
+        if not isinstance(id, (int, str)) or (type(id) is type(last) and id <= last):
+            raise KeyrackError("The rows of the response are not in the order of their ids, after the last page.")
+        last = id
+    return cast("list[Any]", rows)
+
+
+def is_header_value(text: str) -> bool:
+    """Whether a header can have the text, as one word of visible ASCII."""
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+class BodyReader:
+    """The parts of a body, with a limit of their size after decompression."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Add a part. Raises `KeyrackError` if the body becomes too large."""
+        self._size += len(part)
+        if self._size > LONGEST_BODY:
+            raise KeyrackError(f"The response is larger than {LONGEST_BODY} bytes.")
+        self._parts.append(part)
+
+    def response(self) -> httpx.Response:
+        """The response with its whole body."""
+        headers = httpx.Headers(self._response.headers)
+        for name in ("Content-Encoding", "Content-Length", "Transfer-Encoding"):
+            headers.pop(name, None)
+        return httpx.Response(
+            self._response.status_code, headers=headers, content=b"".join(self._parts), request=self._response.request
+        )
 
 
 def read_error(response: httpx.Response, key: str | None) -> ApiError:
     """The error of a response: a problem, a JSON object of another form, or text."""
     try:
         problem: Any = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         problem = None
     if not isinstance(problem, dict):
-        problem = {"detail": response.text[:300] or response.reason_phrase}
+        problem = {"detail": response.content[:1200].decode(errors="replace")[:300] or response.reason_phrase}
     return ApiError.make(
         response.status_code,
         cast("dict[str, Any]", problem),
@@ -466,7 +529,7 @@ def read_retry_after(text: str) -> float | None:
         return float(text)
     try:
         at = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if at.tzinfo is None:
         at = at.replace(tzinfo=timezone.utc)

@@ -21,9 +21,15 @@ class Operation(Generic[Body, Answer]):
     path: str
 
     def fill(self, ids: tuple[int | str, ...]) -> str:
-        """Return the path with the ids in its places. Raises `TypeError` if their number is wrong."""
+        """Return the path with the ids in its places.
+
+        Raises `TypeError` if their number is wrong, and `ValueError` for an id that would change the path.
+        """
         names = PLACE.findall(self.path)
         if len(names) != len(ids):
             raise TypeError(f"{self.id} needs {len(names)} ids ({', '.join(names) or 'none'}), got {len(ids)}.")
+        for id in ids:
+            if str(id) in ("", ".", ".."):
+                raise ValueError(f"{id!r} is not an id.")
         values = iter(ids)
         return PLACE.sub(lambda _: quote(str(next(values)), safe=""), self.path)
