@@ -1,8 +1,8 @@
 // keyrack-client: the client of Keyrack for Node, Deno, Bun and browsers.
 export { Keyrack } from "./client.ts";
 export type {
-  AssignmentsApi, CarsApi, ChangesOptions, EventsApi, GetOptions, GroupsApi, OperationOptions, OperationsApi,
-  OutcomeOptions, PositionedChange, ProductsApi, RequestOptions, UsersApi, WebhooksApi,
+  AssignmentsApi, AvailableOptions, CarsApi, ChangesOptions, EventsApi, GetOptions, GroupsApi, MessagesOptions,
+  OperationOptions, OperationsApi, OutcomeOptions, PositionedChange, ProductsApi, RequestOptions, UsersApi, WebhooksApi,
 } from "./client.ts";
 export {
   ApiError, InvalidSignature, KeyrackError, NoAnswer, OutcomeFailed, OutcomePending, StartOver,

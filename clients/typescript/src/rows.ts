@@ -1,7 +1,8 @@
 // Lists that are read page by page.
 import type { CallOptions } from "./transport.ts";
 
-export type Query = Record<string, string | number | boolean | undefined>;
+/** Query parameters. A date is sent as RFC 3339. */
+export type Query = Record<string, string | number | boolean | Date | undefined>;
 
 /** The rows to read. Texts are those of OData. */
 export interface ListOptions extends CallOptions {
@@ -20,6 +21,7 @@ export interface ListOptions extends CallOptions {
 export type Read = (path: string, query: Query, options: CallOptions) => Promise<unknown>;
 
 const SIZE = 500;
+const OPTIONS = ["filter", "search", "select", "expand", "size", "signal", "timeout"];
 
 /** A list in the order of ids. Pages do not shift while rows are added or deleted. */
 export class Rows<Row> implements AsyncIterable<Row> {
@@ -29,6 +31,11 @@ export class Rows<Row> implements AsyncIterable<Row> {
   readonly #options: ListOptions;
 
   constructor(read: Read, path: string, options: ListOptions = {}, query: Query = {}) {
+    const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+    if (unknown !== undefined) {
+      // Ignored, a misspelt filter would return every row
+      throw new TypeError(`A list has no option "${unknown}". The options are ${OPTIONS.join(", ")}.`);
+    }
     this.#read = read;
     this.#path = path;
     this.#options = options;
