@@ -152,7 +152,7 @@ def test_a_resource_in_the_way_is_named(keyrack: Keyrack, shop: Machine) -> None
 
 def test_two_people_want_the_same_slot(keyrack: Keyrack, shop: Machine) -> None:
     car, first, second = shop.person.car_with_box(), shop.person.user(), shop.person.user()
-    start, end = (datetime.fromisoformat(text) for text in slot(3).values())
+    start, end = slot(3)["start"], slot(3)["end"]
     free = keyrack.cars.available(start, end, filter=f"id eq {car}", select=["name"], size=1)
     assert [row["id"] for row in free] == [car]
     assert keyrack.call(
@@ -162,7 +162,7 @@ def test_two_people_want_the_same_slot(keyrack: Keyrack, shop: Machine) -> None:
     with pytest.raises(errors.AssignmentConflict) as conflict:
         keyrack.assignments.create(carId=car, userId=second, exclusive=True, **slot(3))
     assert [row["assignmentId"] for row in conflict.value.conflicts] == [booked["assignmentId"]]
-    assert list(keyrack.cars.available(slot(3)["start"], slot(3)["end"], filter=f"id eq {car}")) == []
+    assert list(keyrack.cars.available(start.isoformat(), end.isoformat(), filter=f"id eq {car}")) == []
 
 
 def test_a_pull_webhook(keyrack: Keyrack, bob: Person, server: RunningServer) -> None:
