@@ -18,6 +18,7 @@ from keyrack_client import (
     Password,
     errors,
     operations,
+    verify,
 )
 
 from tests.clients_python.support import Machine, machine_of, slot
@@ -108,12 +109,77 @@ def test_an_invalid_property_is_named(keyrack: Keyrack) -> None:
     with pytest.raises(errors.InvalidMembers) as error:
         keyrack.assignments.create(carId=1, userId=1, start="tomorrow")
     assert [fault["pointer"] for fault in error.value.errors] == ["/start"]
+    assert "but is 'tomorrow'" in str(error.value)
+    wrong: dict[str, Any] = {"carId": "V-1001", "userId": 1, "start": "2030-05-01T13:00:00Z"}
+    with pytest.raises(errors.InvalidMembers, match="`carId` must be an integer, but is a string"):
+        keyrack.assignments.create(**wrong)
+    with pytest.raises(errors.UnknownMembers) as unknown:
+        keyrack.assignments.create(**wrong | {"carId": 1, "ende": None})
+    assert str(unknown.value).count("'ende'") == 1, "the text repeats no reason"
     assert isinstance(error.value, errors.BadRequest) and isinstance(error.value, KeyrackError)
 
 
 def test_a_time_without_a_zone_is_not_sent(keyrack: Keyrack) -> None:
     with pytest.raises(TypeError, match="no time zone"):
         keyrack.assignments.create(carId=1, userId=1, start=datetime(2030, 5, 1))  # noqa: DTZ001
+
+
+def test_a_misspelt_option_of_a_list_is_an_error(keyrack: Keyrack, shop: Machine) -> None:
+    """Without it, a misspelt filter returns every row."""
+    options: dict[str, Any] = {"filtr": "id eq 1"}
+    with pytest.raises(TypeError, match=r"listCars has no option 'filtr'\. Did you mean 'filter'"):
+        keyrack.cars.list(**options)
+    with pytest.raises(TypeError, match="has no option 'filtr'"):
+        shop.async_client().cars.list(**options)
+    car = keyrack.cars.create(name="Names as one text")["id"]
+    assert keyrack.cars.list(filter=f"id eq {car}", select="name,brand").first() == {
+        "id": car, "name": "Names as one text", "brand": None,
+    }  # fmt: skip
+
+
+def test_a_resource_in_the_way_is_named(keyrack: Keyrack, shop: Machine) -> None:
+    car = keyrack.cars.create(name="A", externalId="V-1001")["id"]
+    with pytest.raises(errors.ExternalIdTaken) as taken:
+        keyrack.cars.create(name="A", externalId="V-1001")
+    assert taken.value.resource_id == car
+    user = keyrack.users.create(externalId="U-1", **new_user("reference"))["id"]
+    with pytest.raises(errors.ExternalIdTaken) as same_user:
+        keyrack.users.create(externalId="U-1", **new_user("reference"))
+    assert same_user.value.resource_id == user
+    with pytest.raises(errors.EmailAddressTaken):
+        keyrack.users.create(externalId="U-2", **new_user("reference"))
+
+
+def test_two_people_want_the_same_slot(keyrack: Keyrack, shop: Machine) -> None:
+    car, first, second = shop.person.car_with_box(), shop.person.user(), shop.person.user()
+    start, end = slot(3)["start"], slot(3)["end"]
+    free = keyrack.cars.available(start, end, filter=f"id eq {car}", select=["name"], size=1)
+    assert [row["id"] for row in free] == [car]
+    assert keyrack.call(
+        operations.listAvailableCars, query={"from": start, "to": end, "$top": 1, "$count": True, "$select": "id"}
+    )
+    booked = keyrack.assignments.create(carId=car, userId=first, exclusive=True, **slot(3))
+    with pytest.raises(errors.AssignmentConflict) as conflict:
+        keyrack.assignments.create(carId=car, userId=second, exclusive=True, **slot(3))
+    assert [row["assignmentId"] for row in conflict.value.conflicts] == [booked["assignmentId"]]
+    assert list(keyrack.cars.available(start.isoformat(), end.isoformat(), filter=f"id eq {car}")) == []
+
+
+def test_a_pull_webhook(keyrack: Keyrack, bob: Person, server: RunningServer) -> None:
+    webhook = keyrack.webhooks.create(pull=True, kinds=["car.created"])
+    car = keyrack.cars.create(name="Pulled")["id"]
+    rows = keyrack.webhooks.messages(webhook["id"], wait=30, top=1)
+    message = verify(rows[0]["headers"], rows[0]["body"].encode(), webhook["signingSecret"])
+    assert (message["type"], message["data"]["resourceId"]) == ("car.created", str(car))
+    assert keyrack.webhooks.messages(webhook["id"], after=rows[0]["number"]) == []
+    with machine_of(bob, server.url).client() as other:
+        with pytest.raises(errors.WebhookNotFound):
+            other.webhooks.messages(webhook["id"])
+        with pytest.raises(errors.WebhookNotFound):
+            other.webhooks.acknowledge(webhook["id"], upto=rows[0]["number"])
+    assert keyrack.webhooks.acknowledge(webhook["id"], upto=rows[0]["number"]) == {"count": 1}
+    assert keyrack.webhooks.messages(webhook["id"]) == []
+    keyrack.webhooks.delete(webhook["id"])
 
 
 def test_a_list_is_read_in_pages(keyrack: Keyrack) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from keyrack_client import AsyncKeyrack, Keyrack, NoAnswer, OutcomeFailed, _core, errors
+from keyrack_client import AsyncKeyrack, Keyrack, NoAnswer, OutcomeFailed, _core, errors, operations
 
 from tests.clients_python.support import Answer, Machine, Proxy, machine_of, slot
 from tests.support.people import Person, fetch
@@ -325,6 +325,25 @@ def test_a_wait_has_more_time_than_the_client() -> None:
     assert "wait=30" in seen[-1].headers["Prefer"]  # the most that the server waits
 
 
+def test_a_long_poll_has_more_time_than_the_client() -> None:
+    """Every request with `wait` in its query has a longer timeout than its wait."""
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json={"access_token": "t", "expires_in": 3600} if request.method == "POST" else [])
+
+    options: dict[str, Any] = {"api_key": "k", "client_id": "i", "client_secret": "s", "timeout": 5}
+    with Keyrack("http://x", http=httpx.Client(transport=httpx.MockTransport(answer)), **options) as keyrack:
+        keyrack.webhooks.messages(1, wait=60)
+        keyrack.call(operations.listMessagesOfWebhook, 1, query={"wait": 60})
+        keyrack.request("GET", "/webhooks/1/messages", params={"wait": "60"})
+        keyrack.request("GET", "/webhooks/1/messages")
+        keyrack.request("GET", "/webhooks/1/messages", params={"wait": 60}, timeout=2)  # the caller decides
+    timeouts = [request.extensions["timeout"]["read"] for request in seen if request.method == "GET"]
+    assert [timeout > 60 for timeout in timeouts[:3]] == [True] * 3 and timeouts[3:] == [5, 2]
+
+
 def test_a_forked_process_opens_its_own_connections() -> None:
     with Keyrack("http://x", api_key="k", client_id="i", client_secret="s") as keyrack:
         mine = vars(keyrack)["_http"]
@@ -342,3 +361,6 @@ def test_wrong_options_are_named() -> None:
         AsyncKeyrack("http://x", client_id="i", client_secret="s")
     with pytest.raises(ValueError, match="must begin with http"):
         Keyrack("localhost:8080", api_key="k", client_id="i", client_secret="s")
+    misspelt: dict[str, Any] = {"atempts": 1}
+    with pytest.raises(TypeError, match=r"no option 'atempts'\. Did you mean 'attempts'"):
+        Keyrack("http://x", api_key="k", client_id="i", client_secret="s", **misspelt)

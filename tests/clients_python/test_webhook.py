@@ -87,6 +87,9 @@ def test_only_bytes_are_verified(body: Any) -> None:
 def test_a_missing_secret_is_an_error() -> None:
     with pytest.raises(ValueError, match="signing secret"):
         verify(signed(), BODY)
+    for empty in ("", "whsec_"):  # anyone can sign with an empty key
+        with pytest.raises(ValueError, match="whsec_"):
+            verify(signed(), BODY, empty)
     with pytest.raises(ValueError, match="base64") as error:
         verify(signed(), BODY, "whsec_not base64!")
     assert "not base64!" not in str(error.value)

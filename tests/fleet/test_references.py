@@ -100,6 +100,32 @@ def test_the_answers_of_the_spec_stay_the_same(path: str, alice: Person) -> None
 
 
 @path
+def test_a_repeated_creation_gets_the_id(path: str, alice: Person, bob: Person) -> None:
+    """The body has other unique values too, such as an email address or the name of a group."""
+    body = BODIES[path]() | {"externalId": f"R-{next(NUMBERS)}"}
+    id = alice.put(path, body).json()["id"]
+    status, answer = problem(alice, "PUT", path, body)
+    assert (status, answer["code"], answer["id"]) == (409, "external-id-taken", id)
+    if path in ("/users", "/groups"):
+        for other in (body | {"externalId": f"R-{next(NUMBERS)}"}, {**body, "externalId": None}):
+            status, answer = problem(alice, "PUT", path, other)
+            assert status == 409 and answer["code"] != "external-id-taken" and "id" not in answer
+    if path == "/users":  # the person is not bob's user, and neither is the id
+        status, answer = problem(bob, "PUT", path, body)
+        assert (status, answer["code"], "id" in answer) == (409, "email-address-taken", False)
+
+
+def test_a_repeated_creation_in_a_batch_gets_the_id(alice: Person) -> None:
+    for kind, path in (("users", "/users"), ("groups", "/groups")):
+        body = BODIES[path]() | {"externalId": f"RB-{next(NUMBERS)}"}
+        id = alice.put(path, body).json()["id"]
+        batch = {"kind": kind, "items": [{"op": "create", "body": body}, {"op": "create", "body": BODIES[path]()}]}
+        results = alice.post("/batch", batch).json()["results"]
+        assert [row["status"] for row in results] == [409, 201], kind
+        assert (results[0]["code"], results[0]["id"]) == ("external-id-taken", id)
+
+
+@path
 def test_a_taken_number_is_refused_with_the_id_of_its_owner(path: str, alice: Person, bob: Person) -> None:
     reference = {"externalId": f"T-{next(NUMBERS)}"}
     id = alice.put(path, BODIES[path]() | reference).json()["id"]

@@ -120,6 +120,18 @@ def test_a_checkout_without_packages_says_so(
         assert answer.json()["detail"] == package_index.NOT_BUILT
 
 
+def test_packages_that_are_built_later_are_offered_at_once(
+    server: RunningServer, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make client-packages` beside a running demo needs no restart."""
+    later = tmp_path / "later"
+    monkeypatch.setattr(package_index, "BUILT", later)
+    assert fetch("GET", f"{server.url}/packages/simple/").status_code == 404
+    shutil.copytree(built, later)
+    assert "keyrack-client/" in fetch("GET", f"{server.url}/packages/simple/").text
+    assert fetch("GET", f"{server.url}/packages/{WHEEL}").status_code == 200
+
+
 def test_only_reading_is_possible(packages: str) -> None:
     answer = fetch("PUT", f"{packages}/{WHEEL}", content=b"other")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")

@@ -1,15 +1,15 @@
 // The client: what integrations do, and `request` for every other endpoint.
 import { ApiError, KeyrackError, OutcomeFailed, OutcomePending, StartOver } from "./errors.ts";
 import { inOrder, Rows } from "./rows.ts";
-import type { AvailableOptions, ListOptions, Query, Read } from "./rows.ts";
+import type { ListOptions, Query, Read } from "./rows.ts";
 import { pause, Transport } from "./transport.ts";
 import type { Answer, CallOptions, Options, WriteOptions } from "./transport.ts";
 import { OPERATIONS } from "./types.ts";
 import type {
-  Assignment, AssignmentUpdate, AvailableCar, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
+  Acknowledged, Acknowledgement, Assignment, AssignmentUpdate, AvailableCar, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
   GroupUpdate, Installation, NewAssignment, NewCar, NewEvent, NewGroup, NewUser, NewWebhook, Operation, Operations,
-  Product, ProductListed, ProductUpdate, SecretRotated, SomeUser, TestMessage, User, UserCreated, UserOfGroup, UserUpdate, Webhook, WebhookCreated,
-  WebhookUpdate,
+  Product, ProductListed, ProductUpdate, SecretRotated, SomeUser, TestMessage, User, UserCreated, UserOfGroup, UserUpdate, WaitingMessage, Webhook,
+  WebhookCreated, WebhookUpdate,
 } from "./types.ts";
 
 /** Options of `request`. */
@@ -32,6 +32,24 @@ export interface GetOptions extends CallOptions {
 export interface OutcomeOptions extends WriteOptions {
   /** The seconds to wait for the outcome. The default is 10; null returns the pending operation at once. */
   wait?: number | null | undefined;
+}
+
+/** Options of `cars.available`. */
+export interface AvailableOptions extends ListOptions {
+  /** The seconds that must be free before and after. */
+  gap?: number | undefined;
+  /** `any` also returns cars whose key box can take no key. The default is `ready`. */
+  box?: "ready" | "any" | undefined;
+}
+
+/** Options of `webhooks.messages`. */
+export interface MessagesOptions extends CallOptions {
+  /** The seconds of a long poll, up to 60. */
+  wait?: number | undefined;
+  /** Only messages with a greater number. */
+  after?: number | undefined;
+  /** The number of messages, up to 500. The default is 100. */
+  top?: number | undefined;
 }
 
 /** Options of `call`. */
@@ -129,9 +147,9 @@ export class Keyrack {
    * Renews the token and retries as every method does. Rejects with `ApiError` or `NoAnswer`.
    */
   async request<Body = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<Answer<Body>> {
-    const { query = {}, body, key, signal, timeout, serverWait = 0 } = options;
+    const { query = {}, body, key, signal, timeout, serverWait = longPoll(query) } = options;
     const pairs = Object.entries(query).filter(([, value]) => value !== undefined);
-    const search = pairs.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`);
+    const search = pairs.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(queryText(value))}`);
     const isWrite = method !== "GET" && method !== "HEAD";
     const { status, headers, text } = await this.#transport.send({
       method,
@@ -224,7 +242,15 @@ class Resource {
     options: GetOptions = {},
   ): Promise<Operations[Name]["answer"]> {
     const { select, expand, signal, timeout } = options;
-    const query = { $select: select?.join(","), $expand: expand };
+    return this.query(name, ids, { $select: select?.join(","), $expand: expand }, { signal, timeout });
+  }
+
+  protected query<Name extends OperationName>(
+    name: Name,
+    ids: Operations[Name]["ids"],
+    query: Query,
+    { signal, timeout }: CallOptions,
+  ): Promise<Operations[Name]["answer"]> {
     return this.#keyrack.call(name, ids, { query, signal, timeout });
   }
 
@@ -251,8 +277,8 @@ class CarsApi extends Resource {
 
   /** The cars that no exclusive booking blocks from `start` to `end`. A booking is decided when it is applied. */
   available(start: Date | string, end: Date | string, options: AvailableOptions = {}): Rows<AvailableCar> {
-    const { gap, box } = options;
-    return this.rows("listAvailableCars", options, { from: timeOf(start), to: timeOf(end), gap, box });
+    const { gap, box, ...list } = options;
+    return this.rows("listAvailableCars", list, { from: start, to: end, gap, box });
   }
 
   get(id: Id, options?: GetOptions): Promise<Car> {
@@ -499,6 +525,17 @@ class WebhooksApi extends Resource {
     return this.send("testWebhook", [id], message, options);
   }
 
+  /** The waiting messages of a pull webhook. Pass `headers` and the bytes of `body` to `verify`. */
+  messages(id: Id, options: MessagesOptions = {}): Promise<WaitingMessage[]> {
+    const { wait, after, top, signal, timeout } = options;
+    return this.query("listMessagesOfWebhook", [id], { wait, after, top }, { signal, timeout });
+  }
+
+  /** Removes the messages of a pull webhook up to a number, after they are processed. */
+  acknowledge(id: Id, upto: Acknowledgement, options?: WriteOptions): Promise<Acknowledged> {
+    return this.send("acknowledgeMessagesOfWebhook", [id], upto, options);
+  }
+
   /** Replaces the signing secret. The old one stays valid for a while: pass both to `verify`. */
   rotateSecret(id: Id, options?: WriteOptions): Promise<SecretRotated> {
     return this.send("rotateWebhookSecret", [id], undefined, options);
@@ -520,9 +557,14 @@ function filled(path: string, ids: readonly Id[]): string {
   return result;
 }
 
-/** A time of a query. JSON does this in a body. */
-function timeOf(time: Date | string): string {
-  return typeof time === "string" ? time : time.toISOString();
+/** The seconds of a long poll, for which the server may wait. */
+function longPoll(query: Query): number {
+  const seconds = Number(query["wait"] ?? 0);
+  return seconds > 0 ? seconds : 0;
+}
+
+function queryText(value: Query[string]): string {
+  return value instanceof Date ? value.toISOString() : String(value);
 }
 
 /** The JSON Patch for these properties. */

@@ -1,5 +1,5 @@
 // The errors of the client. Each is a `KeyrackError`, except the reason of an aborted signal.
-import type { ErrorCode, Fault, Operation, OperationError, Problem } from "./types.ts";
+import type { AssignmentConflict, ErrorCode, Fault, Operation, OperationError, Problem } from "./types.ts";
 
 /** The base of all errors of this package. */
 export class KeyrackError extends Error {
@@ -17,6 +17,10 @@ export class ApiError extends KeyrackError {
   readonly detail: string;
   /** Each error in the request, with its place. */
   readonly errors: readonly Fault[];
+  /** The bookings in the way. */
+  readonly conflicts: readonly AssignmentConflict[];
+  /** The id of the resource in the way, such as the one with the same `externalId`. */
+  readonly resourceId: number | undefined;
   /** The id of the request, which the log of the server also contains. */
   readonly requestId: string | undefined;
   /** The seconds of the header `Retry-After`. */
@@ -26,15 +30,23 @@ export class ApiError extends KeyrackError {
   /** All properties of the response; only `detail` if it is text. */
   readonly problem: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, text: string, headers: Headers, key: string | undefined) {
-    const problem = problemOf(text);
+  constructor(status: number, body: string, headers: Headers, key: string | undefined) {
+    const problem = problemOf(body);
     const { code, errors } = problem as Partial<Problem>;
+    const conflicts = problem["conflicts"];
     const detail = firstText(problem["detail"], problem["message"], problem["error_description"], problem["error"]);
-    super(`${status}${code ? ` ${code}` : ""}: ${detail.slice(0, LONGEST) || "no error message"}`);
+    const faults = (Array.isArray(errors) ? errors : []).filter(isObject) as Fault[];
+    const reasons = [...new Set(faults.map((fault) => fault.detail))].filter(
+      (reason) => typeof reason === "string" && !detail.includes(reason),
+    );
+    const text = [detail.slice(0, LONGEST) || "no error message", ...reasons.slice(0, LONGEST_REASONS)].join(" ");
+    super(`${status}${code ? ` ${code}` : ""}: ${text}`);
     this.status = status;
     this.code = code as ErrorCode | undefined;
     this.detail = detail;
-    this.errors = Array.isArray(errors) ? errors : [];
+    this.errors = faults;
+    this.conflicts = Array.isArray(conflicts) ? conflicts.filter(isObject) : [];
+    this.resourceId = typeof problem["id"] === "number" ? problem["id"] : undefined;
     this.requestId = headers.get("X-Request-Id") ?? undefined;
     this.retryAfter = retryAfter(headers);
     this.key = key;
@@ -105,6 +117,11 @@ export class InvalidSignature extends KeyrackError {
 }
 
 const LONGEST = 300; // characters of a message
+const LONGEST_REASONS = 5; // reasons in a message
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
 
 /** The seconds of `Retry-After`, which is a number or a date. */
 export function retryAfter(headers: Headers): number | undefined {

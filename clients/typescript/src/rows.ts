@@ -2,7 +2,8 @@
 import { KeyrackError } from "./errors.ts";
 import type { CallOptions } from "./transport.ts";
 
-export type Query = Record<string, string | number | boolean | undefined>;
+/** Query parameters. A date is sent as RFC 3339. */
+export type Query = Record<string, string | number | boolean | Date | undefined>;
 
 /** The rows to read. Texts are those of OData. */
 export interface ListOptions extends CallOptions {
@@ -18,17 +19,10 @@ export interface ListOptions extends CallOptions {
   size?: number | undefined;
 }
 
-/** The options of a list of free cars. */
-export interface AvailableOptions extends ListOptions {
-  /** The seconds that must be free before and after. The gap of the car is the least. */
-  gap?: number | undefined;
-  /** `ready` by default; `any` lists also cars whose key box takes no key. */
-  box?: "ready" | "any" | undefined;
-}
-
 export type Read = (path: string, query: Query, options: CallOptions) => Promise<unknown>;
 
 const SIZE = 500;
+const OPTIONS = ["filter", "search", "select", "expand", "size", "signal", "timeout"];
 
 /** A list in the order of ids. Pages do not shift while rows are added or deleted. */
 export class Rows<Row> implements AsyncIterable<Row> {
@@ -38,6 +32,11 @@ export class Rows<Row> implements AsyncIterable<Row> {
   readonly #options: ListOptions;
 
   constructor(read: Read, path: string, options: ListOptions = {}, query: Query = {}) {
+    const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+    if (unknown !== undefined) {
+      // Ignored, a misspelt filter would return every row
+      throw new TypeError(`A list has no option "${unknown}". The options are ${OPTIONS.join(", ")}.`);
+    }
     this.#read = read;
     this.#path = path;
     this.#options = options;

@@ -58,14 +58,20 @@ async def reference_errors(
 ) -> AsyncGenerator[None]:
     """Translate violations of the table's constraints on both members.
 
-    The block contains the whole transaction of the write: the other resource is looked up after it. Raises
-    `ExternalIdTaken` and `BadRequest`.
+    The block contains the whole transaction of the write: the other resource is looked up after it. In a creation, a
+    taken `externalId` takes precedence over every other unique value. Raises `ExternalIdTaken` and `BadRequest`.
     """
     try:
         yield
     except UniqueViolationError as violation:
-        if violation.constraint_name != table.table + "_external_id" or external_id is None:
+        if external_id is None:
             raise
+        if violation.constraint_name != table.table + "_external_id":
+            # A repeated creation breaks another rule first, such as a unique name. The caller needs the id
+            holder = None if patch else await _holder(request, table, external_id)
+            if holder is None:
+                raise
+            raise ExternalIdTaken(holder) from None
         place = at(patch, EXTERNAL_ID) if patch else f"/{EXTERNAL_ID}"
         raise ExternalIdTaken(await _holder(request, table, external_id), place) from None
     except CheckViolationError as violation:

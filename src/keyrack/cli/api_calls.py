@@ -128,7 +128,9 @@ def run(work: Coroutine[Any, Any, None], profile: str) -> None:
         raise typer.Exit(1) from None
     except ApiError as error:
         hint = f" Log in again: keyrack login --profile {profile}" if error.status == 401 else ""
-        typer.echo(visible(f"keyrack: {str(error).rstrip('.')}.{hint}"), err=True)
+        text = str(error)
+        end = "" if text.endswith((".", "?", "!")) else "."
+        typer.echo(visible(f"keyrack: {text}{end}{hint}"), err=True)
         raise typer.Exit(status_of(error.status)) from None
 
 

@@ -59,6 +59,14 @@ def load_package_files(directory: Path) -> Mapping[str, PackageFile]:
     return files
 
 
+def _package_files() -> Mapping[str, PackageFile]:
+    """The client packages. A running server offers them as soon as they are built."""
+    files = load_package_files(BUILT)
+    if not files:
+        load_package_files.cache_clear()
+    return files
+
+
 class PackageIndex:
     """The handler of all addresses below `/packages`. They are public, as the documents are."""
 
@@ -77,7 +85,7 @@ class PackageIndex:
 def _answer(http: falcon.asgi.Request) -> Response:
     if http.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(["GET"])
-    files = load_package_files(BUILT)
+    files = _package_files()
     if not files:
         raise NotFound(NOTHING_HERE.with_text(NOT_BUILT))
     below = http.path.removeprefix(PACKAGES).strip("/")

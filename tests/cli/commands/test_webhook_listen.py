@@ -182,7 +182,8 @@ def test_a_test_of_an_event_type_goes_to_one_webhook(shell: Shell, alice: Person
     assert outcome["operationId"] == "00000000-0000-0000-0000-000000000000"
     assert (outcome["customerId"], outcome["end"]) == (alice.customer, "2036-01-01T00:00:00Z")
     assert (updated["type"], updated["test"], updated["data"]["kind"]) == ("car.updated", True, "car.updated")
-    assert "Did you mean 'assignment.created'" in shell.refused("trigger", "assignment.create")
+    mistake = shell.refused("trigger", "assignment.create")
+    assert mistake.endswith("Did you mean 'assignment.created'?\n"), "a question has no full stop after it"
     assert "Did you mean 'carId'" in shell.refused("trigger", "assignment.created", "--set", "carid=7")
     assert "must have the type" in shell.refused("trigger", "assignment.created", "--set", "carId=x")
     assert "such as carId=7" in shell.refused("trigger", "assignment.created", "--set", "carId")

@@ -139,6 +139,9 @@ test("an attempt has a deadline, which a long poll extends", async () => {
   const hasty = client(server, { attempts: 1, timeout: 0.01 });
   await assert.rejects(hasty.cars.get(1), { name: "NoAnswer", message: /no response after 0.01 s/ });
   await assert.rejects(hasty.request("GET", "/x", { timeout: 0.005, serverWait: 0.005 }), { message: /after 0.01 s/ });
+  // A long poll adds its wait by itself
+  const poll = hasty.request("GET", "/x", { timeout: 0.005, query: { wait: 0.005 } });
+  await assert.rejects(poll, { message: /after 0.01 s/ });
 });
 
 test("concurrent calls share one token, and one renewal", async () => {
@@ -273,7 +276,7 @@ test("an error has the members of the problem", async () => {
   const server = inTurn(() => problem(400, "invalid-members", {}, { errors }));
   await assert.rejects(client(server).cars.create({ name: "" }), (error) => {
     assert(error instanceof ApiError);
-    assert.equal(error.message, "400 invalid-members: It is invalid-members.");
+    assert.equal(error.message, "400 invalid-members: It is invalid-members. There is no property 'x'.");
     assert.deepEqual([error.status, error.code, error.requestId], [400, "invalid-members", "r 1"]);
     assert.deepEqual([error.detail, error.errors], ["It is invalid-members.", errors]);
     return true;

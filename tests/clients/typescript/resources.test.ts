@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { Keyrack, OutcomeFailed, OutcomePending, StartOver } from "../../../clients/typescript/src/index.ts";
-import type { CarUpdate } from "../../../clients/typescript/src/index.ts";
+import type { ApiError, CarUpdate, ListOptions } from "../../../clients/typescript/src/index.ts";
 import type { FakeServer, Respond } from "./fakes.ts";
 import { EMPTY, json, pauses, problem, restorePauses, serving, skipPauses } from "./fakes.ts";
 
@@ -75,6 +75,50 @@ test("the first row and a page", async () => {
   assert.deepEqual(await keyrack.users.list({ size: 2 }).page(3), [{ id: 4 }, { id: 5 }]);
   assert.deepEqual(await keyrack.users.list().page(5, 1), []);
   assert.equal(server.calls[0]!.query.get("$expand"), "car");
+});
+
+test("a misspelt option of a list is an error", () => {
+  const [keyrack, server] = connected(fleet);
+  const misspelt = { filtr: "id eq 1" } as ListOptions;
+  assert.throws(() => keyrack.cars.list(misspelt), /no option "filtr"\. The options are filter, /);
+  assert.equal(server.calls.length, 0);
+});
+
+test("free cars are read page by page, and dates have a zone", async () => {
+  const [keyrack, server] = connected(fleet);
+  const start = new Date(Date.UTC(2030, 4, 1, 8));
+  assert.deepEqual(await ids(keyrack.cars.available(start, "2030-05-01T10:00:00+01:00", { gap: 60, size: 4 })), [1, 2, 3, 4, 5]);
+  const own = { from: "2030-05-01T08:00:00.000Z", to: "2030-05-01T10:00:00+01:00", gap: "60", $orderby: "id", $top: "4" };
+  assert.deepEqual(server.calls.map((seen) => Object.fromEntries(seen.query)), [own, { ...own, $filter: "id gt 4" }]);
+  assert(server.calls.every((seen) => seen.path === "/cars/available"));
+});
+
+test("the messages of a pull webhook are read and acknowledged", async () => {
+  const [keyrack, server] = connected((seen) => json(seen.method === "GET" ? [] : { count: 3 }));
+  assert.deepEqual(await keyrack.webhooks.messages(7, { wait: 60, top: 5 }), []);
+  assert.deepEqual(await keyrack.webhooks.acknowledge(7, { upto: 9 }), { count: 3 });
+  assert.deepEqual(server.calls.map((seen) => [seen.method, seen.path, seen.query.toString(), seen.body]), [
+    ["GET", "/webhooks/7/messages", "wait=60&top=5", ""],
+    ["POST", "/webhooks/7/messages/ack", "", '{"upto":9}'],
+  ]);
+});
+
+test("an error has its reasons and the resource in the way", async () => {
+  const detail = "No valid carId provided.";
+  const reason = "`carId` must be an integer, but is a string.";
+  const conflicts = [{ assignmentId: 4, userId: 2, start: "2030-05-01T08:00:00Z", end: null }];
+  const answers = [
+    problem(400, "invalid-members", {}, { detail, errors: [{ pointer: "/carId", code: "wrong-type", detail: reason }, null] }),
+    problem(409, "external-id-taken", {}, { detail, id: 35 }),
+    problem(409, "assignment-conflict", {}, { detail, conflicts }),
+  ];
+  const [keyrack] = connected(() => answers.shift()!);
+  const caught = async (): Promise<ApiError> => keyrack.assignments.create(BOOKING).then(assert.fail, (error) => error);
+  const [invalid, taken, conflict] = [await caught(), await caught(), await caught()];
+  assert.equal(invalid.message, `400 invalid-members: ${detail} ${reason}`);
+  assert.equal(invalid.errors.length, 1);
+  assert.equal(taken.resourceId, 35);
+  assert.deepEqual(conflict.conflicts, conflicts);
 });
 
 test("a patch has the given properties only", async () => {

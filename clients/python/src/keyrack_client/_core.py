@@ -7,6 +7,7 @@ errors of the transport. `Keyrack` performs the steps with threads, `AsyncKeyrac
 from __future__ import annotations
 
 import base64
+import difflib
 import json as json_module
 import os
 import random
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import httpx
 
@@ -52,7 +53,7 @@ ENVIRONMENT = {
 }
 
 Result = TypeVar("Result")
-Query = Mapping[str, "str | int | None"]
+Query = Mapping[str, "str | int | datetime | None"]
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,6 @@ class ListOptions(TypedDict, total=False):
     size: int
 
 
-class AvailableOptions(ListOptions, total=False):
-    """Options of a list of free cars."""
-
-    gap: int  # seconds that must be free before and after
-    box: Literal["ready", "any"]  # `any` has also cars whose key box takes no key
-
-
 class Options(TypedDict, total=False):
     """Options of both clients."""
 
@@ -137,6 +131,7 @@ class Core:
     """Requests, retries, the token, and the wait for outcomes."""
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
+        reject_unknown(options, Options, "Keyrack")
         self.url = url.rstrip("/")
         self.customer_id = options.get("customer_id")
         self.client_id = options.get("client_id", "")
@@ -198,7 +193,9 @@ class Core:
         if method not in SAFE:
             key = key or str(uuid.uuid4())  # the same in all attempts, so the server applies the request once
             own["Idempotency-Key"] = key
-        given = {name: str(value) for name, value in (params or {}).items() if value is not None} or None
+        given = {name: query_text(value) for name, value in (params or {}).items() if value is not None} or None
+        if timeout is None and given and given.get("wait", "").isdecimal():
+            timeout = max(self.timeout, int(given["wait"]) + SLACK)  # a long poll
         is_renewed = False
         while True:
             token = self._token
@@ -294,17 +291,20 @@ class Core:
         response = yield from self.request(operation.method, path, json=body, params=query, key=key, headers=headers)
         return cast(Answer, read_json(response) if response.content else None)
 
-    def page(self, path: str, options: ListOptions, own: Query, after: int | str | None, size: int) -> Flow[list[Any]]:
+    def page(
+        self, path: str, options: ListOptions, after: int | str | None, size: int, own: Query | None = None
+    ) -> Flow[list[Any]]:
         """The rows of a page after an id. Pages by id do not shift when others add or delete rows.
 
-        `own` are the parameters of the list itself.
+        `own` has the query parameters of the path itself.
         """
-        query: dict[str, str | int | None] = {**own, "$orderby": "id", "$top": size}
+        query: dict[str, str | int | datetime | None] = {**(own or {}), "$orderby": "id", "$top": size}
         if after is not None:
             query["$filter"] = f"id gt {after}"
         if text := options.get("filter"):
             query["$filter"] = f"({text}) and {query['$filter']}" if after is not None else text
         if names := options.get("select"):
+            names = names.split(",") if isinstance(names, str) else names
             query["$select"] = ",".join(dict.fromkeys(["id", *names]))
         if text := options.get("search"):
             query["$search"] = text
@@ -427,11 +427,21 @@ def encode_time(value: object) -> str:
     return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def period_of(start: datetime | str, end: datetime | str, options: AvailableOptions) -> Query:
-    """The parameters of a list of free cars. Raises `TypeError` for a time without a zone."""
-    times = {"from": start, "to": end}
-    given = {name: value if isinstance(value, str) else encode_time(value) for name, value in times.items()}
-    return {**given, "gap": options.get("gap"), "box": options.get("box")}
+def query_text(value: str | int | datetime) -> str:
+    """A value in a query: times as in a body, and booleans in lower case."""
+    if isinstance(value, datetime):
+        return encode_time(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reject_unknown(given: Mapping[str, object], options: Any, name: str) -> None:
+    """Raise `TypeError` for an option that does not exist, because ignoring it changes the result."""
+    valid: list[str] = sorted(options.__annotations__)
+    for option in given:
+        if option not in valid:
+            near = difflib.get_close_matches(option, valid, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{name} has no option {option!r}.{hint} The options are {', '.join(valid)}.")
 
 
 def patch_of(members: Mapping[str, Any]) -> list[dict[str, Any]]:

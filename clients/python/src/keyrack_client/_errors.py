@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
+
+LONGEST_REASONS = 5  # reasons in the text of an error
 
 
 class KeyrackError(Exception):
@@ -24,7 +26,9 @@ class NoAnswer(KeyrackError):
 class ApiError(KeyrackError):
     """An error response of the server.
 
-    `code` is for programs and empty if the response has none, for example because a proxy wrote it.
+    `code` is for programs and empty if the response has none, for example because a proxy wrote it. `resource_id` is
+    the id of the resource in the way, such as the one with the same `externalId`. `conflicts` are the bookings in the
+    way.
     """
 
     by_code: ClassVar[dict[str, type[ApiError]]] = {}
@@ -52,12 +56,20 @@ class ApiError(KeyrackError):
             (text for name in ("detail", "message", "error_description", "error") if (text := text_of(problem, name))),
             "",
         )
-        errors = problem.get("errors")
-        self.errors: list[dict[str, Any]] = errors if isinstance(errors, list) else []
+        self.errors = objects_of(problem, "errors")
+        self.conflicts = objects_of(problem, "conflicts")
+        id = problem.get("id")
+        self.resource_id: int | None = id if isinstance(id, int) else None
         self.request_id = request_id
         self.retry_after = retry_after
         self.key = key
-        super().__init__(" ".join(part for part in (str(status), self.code and f"{self.code}:", self.detail) if part))
+        parts = (str(status), self.code and f"{self.code}:", self.detail, *self._reasons())
+        super().__init__(" ".join(part for part in parts if part))
+
+    def _reasons(self) -> list[str]:
+        """The reasons in `errors` that the detail does not contain."""
+        reasons = (text_of(error, "detail") for error in self.errors)
+        return [reason for reason in dict.fromkeys(reasons) if reason not in self.detail][:LONGEST_REASONS]
 
     @staticmethod
     def make(
@@ -72,6 +84,12 @@ class ApiError(KeyrackError):
         by_status = ServerError if status >= 500 else ApiError.by_status.get(status, ApiError)
         kind = ApiError.by_code.get(text_of(problem, "code"), by_status)
         return kind(status, problem, request_id, retry_after=retry_after, key=key)
+
+
+def objects_of(problem: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list, or nothing if a proxy wrote something else."""
+    value: Any = problem.get(name)
+    return [row for row in cast("list[Any]", value) if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def text_of(problem: Mapping[str, Any], name: str) -> str:
@@ -110,13 +128,15 @@ class ServerError(ApiError):
 class OutcomeFailed(KeyrackError):
     """The server accepted an operation and could not apply it.
 
-    `operation` is its final state, `code` its error code. A retry with the same `key` returns the same outcome.
+    `operation` is its final state, `code` its error code, and `conflicts` are the bookings in the way. A retry with the
+    same `key` returns the same outcome.
     """
 
     def __init__(self, operation: Mapping[str, Any]) -> None:
         self.operation = dict(operation)
         self.code: str = text_of(operation, "errorCode")
         self.detail: str = text_of(operation, "errorMessage")
+        self.conflicts = objects_of(operation, "conflicts")
         super().__init__(f"{self.code}: {self.detail}")
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import httpx
@@ -14,7 +15,6 @@ from . import _types as t
 from . import operations as ops
 from ._core import (
     PAGE_SIZE,
-    AvailableOptions,
     BodyReader,
     Core,
     Flow,
@@ -25,9 +25,9 @@ from ._core import (
     Sleep,
     parse_position,
     patch_of,
-    period_of,
     position,
     read_environment,
+    reject_unknown,
 )
 from ._errors import KeyrackError
 from ._operation import Answer, Body, Operation
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Row = TypeVar("Row")
+BuiltinList = list  # inside a resource, `list` is its method
 
 
 class Keyrack:
@@ -177,16 +178,13 @@ class Pages(Generic[Row]):
     """A list that is read in pages. Iterate over it, or read the `first` row or one `page`."""
 
     def __init__(
-        self,
-        client: Keyrack,
-        operation: Operation[None, list[Row]],
-        options: ListOptions,
-        query: Query | None = None,
+        self, client: Keyrack, operation: Operation[None, list[Row]], options: ListOptions, own: Query | None = None
     ) -> None:
+        reject_unknown(options, ListOptions, operation.id)
         self._client = client
         self._path = operation.path
         self._options = options
-        self._query = query or {}
+        self._own = own
 
     def __iter__(self) -> Generator[Row, None, None]:
         rows = self.page()
@@ -197,7 +195,7 @@ class Pages(Generic[Row]):
     def page(self, after: int | str | None = None, size: int | None = None) -> list[Row]:
         """Return the rows after an id, at most `size`. An empty page is the end."""
         size = size or self._options.get("size", PAGE_SIZE)
-        return self._client.perform(self._client.core.page(self._path, self._options, self._query, after, size))
+        return self._client.perform(self._client.core.page(self._path, self._options, after, size, self._own))
 
     def first(self) -> Row | None:
         """Return the row with the smallest id, or None."""
@@ -230,13 +228,21 @@ class Cars(Resource):
         return Pages(self._client, ops.listCars, options)
 
     def available(
-        self, start: datetime | str, end: datetime | str, **options: Unpack[AvailableOptions]
+        self,
+        start: datetime | str,
+        end: datetime | str,
+        *,
+        gap: int | None = None,
+        box: str | None = None,
+        **options: Unpack[ListOptions],
     ) -> Pages[t.AvailableCar]:
         """List the cars that no exclusive booking blocks from `start` to `end`.
 
-        It is a suggestion: a booking is decided when it is applied.
+        `gap` are seconds that must be free before and after. It is a suggestion: a booking is decided when it is
+        applied.
         """
-        return Pages(self._client, ops.listAvailableCars, options, period_of(start, end, options))
+        own: Query = {"from": start, "to": end, "gap": gap, "box": box}
+        return Pages(self._client, ops.listAvailableCars, options, own)
 
     def get(self, id: int) -> t.Car:
         return self._client.call(ops.getCar, id)
@@ -412,6 +418,17 @@ class Webhooks(Resource):
     def test(self, id: int, message: t.TestMessage | None = None, *, key: str | None = None) -> t.Created:
         """Send a test message to the webhook, and return its delivery."""
         return self._client.call(ops.testWebhook, id, body=message, key=key)
+
+    def messages(
+        self, id: int, *, wait: int | None = None, after: int | None = None, top: int | None = None
+    ) -> BuiltinList[t.WaitingMessage]:
+        """Return the waiting messages of a pull webhook. `wait` is a long poll of up to 60 seconds."""
+        query: Query = {"wait": wait, "after": after, "top": top}
+        return self._client.call(ops.listMessagesOfWebhook, id, query=query)
+
+    def acknowledge(self, id: int, *, key: str | None = None, **body: Unpack[t.Acknowledgement]) -> t.Acknowledged:
+        """Remove the messages of a pull webhook up to a number, after they are processed."""
+        return self._client.call(ops.acknowledgeMessagesOfWebhook, id, body=body, key=key)
 
     def rotate_secret(self, id: int, *, key: str | None = None) -> t.SecretRotated:
         """Give the webhook another signing secret. Both are valid for a while."""

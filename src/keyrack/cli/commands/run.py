@@ -276,6 +276,8 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
     settings = reached_at(settings, "localhost", listeners[0].getsockname()[1])  # a name, for passkeys
+    if not as_json:
+        print(f"Starting the demo in {settings.state}. The first start can take a minute.", file=sys.stderr, flush=True)
     with private_socket() as radio, running_database(settings, serves=True) as dsn:
         settings = settings.model_copy(update={"simulated_radio_socket": radio, "drive_url": None})
         check_database(dsn, settings)
