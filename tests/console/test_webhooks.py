@@ -381,7 +381,7 @@ def test_a_pull_webhook_is_added_in_the_console(alice: Person, desk: Desk) -> No
     call = page.get_by_role("region", name="Request that fetches messages")
     expect(call).to_contain_text(f"/v3/webhooks/{webhook['id']}/messages?wait=30")
     page.get_by_role("link", name="Continue to the webhook").click()
-    expect(page.get_by_text("Nothing fetched yet")).to_be_visible()
+    expect(page.get_by_text("Not fetched yet")).to_be_visible()
 
     alice.post(f"/webhooks/{webhook['id']}/test")
     (message,) = alice.get(f"/webhooks/{webhook['id']}/messages").json()
