@@ -84,11 +84,12 @@ def test_an_exclusive_booking_in_the_way_is_named_and_a_free_car_offered(
     carol: Person, kim: int, ada: int, desk: Desk
 ) -> None:
     taken, _ = carol.car_with_box("Pool A"), carol.car_with_box("Pool B")
-    carol.assignment(taken, ada, START, end=END, exclusive=True)
+    other = carol.assignment(taken, ada, START, end=END, exclusive=True)
     page = desk(carol)
     page.goto(form(carol, car=taken, user=kim, start=MORNING, end=EVENING, exclusive="true"))
     expect(page.get_by_text(f"Pool A {IN_THE_WAY}")).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="Ada Byron")).to_be_visible()
+    link = page.get_by_role("listitem").filter(has_text="Ada Byron").get_by_role("link")
+    expect(link).to_have_attribute("href", f"/console/{carol.customer}/assignments/{other}")
     expect(page.get_by_label("Book anyway")).to_have_count(0)
     book(page)
     expect(page.get_by_role("alert").filter(has_text="There is a problem")).to_be_visible()

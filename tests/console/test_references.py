@@ -249,6 +249,18 @@ def test_the_search_of_a_list_finds_it(carol: Person, kind: str, path: str) -> N
         assert found.text.count("<tr id=") == 1, found.text
 
 
+def test_searches_find_a_person_and_a_booking_by_it(carol: Person) -> None:
+    person, booking = f"V-{next(NUMBERS)}", f"V-{next(NUMBERS)}"
+    user = carol.user(externalId=person)
+    carol.assignment(carol.car_with_box(), user, externalId=booking)
+    carol.assignment(carol.car_with_box(), carol.user())
+    with carol.browser() as browser:
+        for path, reference in (("/users", person), ("/assignments/list", booking)):
+            found = browser.get(f"/{carol.customer}{path}", params={"q": reference})
+            assert found.status_code == 200
+            assert found.text.count("<tr id=") == 1, found.text
+
+
 def test_the_list_of_cars_has_a_column_for_it(town: Town, carol: Person) -> None:
     reference = f"V-{next(NUMBERS)}"
     carol.car(externalId=reference)

@@ -367,6 +367,36 @@ def test_a_format_is_chosen_shown_and_changed(alice: Person, desk: Desk, receive
     alice.delete(f"/webhooks/{id}")
 
 
+def test_a_pull_webhook_is_added_in_the_console(alice: Person, desk: Desk) -> None:
+    page = desk(alice)
+    at(page, alice, "/new")
+    expect(page.get_by_label("Address")).to_be_visible()
+    page.get_by_label("The other program fetches the messages").check()
+    expect(page.get_by_label("Address")).to_be_hidden()
+    page.get_by_label("Name").fill("Billing")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("region", name="Signing secret")).to_contain_text("whsec_")
+    webhook = next(row for row in alice.get("/webhooks").json() if row["name"] == "Billing")
+    assert (webhook["pull"], webhook["url"]) == (True, None)
+    call = page.get_by_role("region", name="Request that fetches messages")
+    expect(call).to_contain_text(f"/v3/webhooks/{webhook['id']}/messages?wait=30")
+    page.get_by_role("link", name="Continue to the webhook").click()
+    expect(page.get_by_text("Not fetched yet")).to_be_visible()
+
+    alice.post(f"/webhooks/{webhook['id']}/test")
+    (message,) = alice.get(f"/webhooks/{webhook['id']}/messages").json()
+    alice.post(f"/webhooks/{webhook['id']}/messages/ack", {"upto": message["number"]}).raise_for_status()
+    at(page, alice, f"/{webhook['id']}")
+    status = page.get_by_role("region", name="Status", exact=True)
+    for fact in ("Last fetched", "Last acknowledged"):
+        expect(status.locator("div").filter(has=page.get_by_text(fact, exact=True))).not_to_contain_text("Never")
+    page.get_by_role("link", name="Change Name").click()
+    page.get_by_role("textbox", name="Name").fill("Invoices")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".lead")).to_have_text("Invoices")
+    alice.delete(f"/webhooks/{webhook['id']}")
+
+
 def test_pages_of_a_pull_webhook_show_its_name_and_its_waiting_messages(alice: Person) -> None:
     made = alice.put("/webhooks", {"pull": True, "name": "listen: kim@laptop"}).json()["id"]
     delivery = alice.post(f"/webhooks/{made}/test").json()["id"]

@@ -293,6 +293,27 @@ def test_a_search_finds_the_reference(alice: Person) -> None:
         assert alice.get(f"{path}?$search=mauve").json() == []
 
 
+def found_users(person: Person, word: str) -> list[int]:
+    answer = person.get("/users", params={"$search": f'"{word}"', "$select": "id"})
+    return [row["id"] for row in answer.json()] if answer.status_code == 200 else []
+
+
+def test_a_search_finds_users_by_the_reference_of_this_customer(alice: Person, bob: Person) -> None:
+    reference = f"Kundin {next(NUMBERS)}"
+    id, other = alice.user(externalId=reference), alice.user(externalId=f"{reference}b")
+    theirs = bob.user(externalId=reference)
+    assert found_users(alice, reference) == [id, other] and found_users(bob, reference) == [theirs]
+    assert found_users(alice, f"{reference}b") == [other] and found_users(alice, reference.lower()) == []
+    assert found_users(alice, "Ku") == [], "a short word is the whole reference"
+    short = alice.user(externalId="Q7")
+    assert found_users(alice, "Q7") == [short]
+    by_name = alice.user(userData={"firstName": "Ada", "lastName": reference})
+    assert found_users(alice, reference) == sorted((id, other, by_name))
+    for user in (id, other, short, by_name):
+        alice.patch(f"/users/{user}", [{"op": "remove", "path": "/externalId"}])
+    assert found_users(alice, reference) == [by_name]
+
+
 def test_the_examples_of_the_page(carol: Person) -> None:
     body, steps = (json.loads(block("docs/references.md", name).text) for name in ("car", "patch"))
     id = carol.put("/cars", body).json()["id"]

@@ -105,12 +105,12 @@ STEPS = [{"op": "replace", "path": f"/{name}", "value": value} for name, value i
 
 
 def referenced(part: Any) -> int:
-    """The number of objects with a reference in an answer."""
+    """The number of objects with `exclusive` or a reference in an answer."""
     if isinstance(part, list):
         return sum(map(referenced, cast("list[Any]", part)))
     if isinstance(part, dict):
         members = cast("dict[str, Any]", part)
-        own = "externalId" in members or "metadata" in members
+        own = not members.keys().isdisjoint(("exclusive", "externalId", "metadata"))
         return own + sum(referenced(value) for name, value in members.items() if name != "metadata")
     return 0
 
@@ -145,6 +145,12 @@ def test_references_are_only_in_answers_that_ask_for_them(carol: Person) -> None
     for row in (*rows, f"/assignments/{assignment}"):
         assert carol.get(f"{row}?{both}").json() == REFERENCES, row
     assert carol.get(f"/cars/{car}?$expand=products({both})").json()["products"] == [REFERENCES]
+    lists = (f"/cars/{car}/assignments", f"/users/{user}/assignments", f"/assignments?$filter=id eq {assignment}")
+    for read in lists:
+        assert carol.get(f"{read}{'&' if '?' in read else '?'}$select=exclusive").json() == [{"exclusive": False}], read
     client = program(carol, "cars:read", "users:read", "groups:read", "products:read", "assignments:read")
+    for read in lists:
+        (row,) = client.get(read).json()
+        assert (row["exclusive"], row["externalId"]) == (False, "S-1"), read
     for read in reads[:13]:
         assert referenced(client.get(read).json()) == 1, read

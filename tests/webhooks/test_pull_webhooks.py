@@ -13,16 +13,17 @@ import pytest
 from standardwebhooks import Webhook
 
 from keyrack.api.schema.request_body import invalid_member
+from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
 from keyrack.server.worker import connect
 from keyrack.webhooks import cleanup, pull_queue
-from keyrack.webhooks.delivery_errors import NOT_PULLED
+from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH, NOT_PULLED
 from keyrack.webhooks.dialects import DIALECTS
 from keyrack.webhooks.endpoints.messages import LONGEST, MOST, PUSHED
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_WEBHOOK, PULLED
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town, done, refused
-from tests.support.servers import eventually
+from tests.support.servers import RunningServer, Sql, eventually
 from tests.webhooks.delivery_database import LOCAL, Office
 from tests.webhooks.receiver import Receiver
 
@@ -264,6 +265,38 @@ def test_messages_that_nobody_fetches_become_dead(dsn: str) -> None:
                 await database.close()
 
     asyncio.run(main())
+
+
+def test_at_the_bound_the_webhook_is_disabled_and_a_replay_sends_the_rest(
+    dsn: str, sql: Sql, settings: Settings
+) -> None:
+    few = settings.model_copy(update={"webhook_max_pending": 3})
+    with RunningServer(few, dsn, worker=False) as server:
+        anna = Town(sql, server).person("anna")
+        hook = Pulled(anna, kinds=["event.*"])
+        car, user = anna.car(), anna.user()
+        begun = anna.get(hook.at).json()["created"]
+        events = [anna.event(car, user) for _ in range(5)]
+        row = anna.get(hook.at).json()
+        assert (row["enabled"], row["disabledReason"], row["waiting"]) == (False, DISABLED_BY_TOO_MUCH.text, 3)
+        refused(anna.get(f"{hook.at}/messages"), 409, DISABLED.text)
+        assert hook.acknowledge(2**63 - 1) == 0, "nobody has fetched a message"
+
+        done(anna.patch(hook.at, [{"op": "replace", "path": "/enabled", "value": True}]))
+        first = hook.fetch()
+        assert [ids_of(message) for message in first] == events[:3]
+        assert hook.acknowledge(first[-1]["number"]) == 3
+        replay = anna.post(f"{hook.at}/replay", {"from": begun, "undelivered": True})
+        assert replay.json()["count"] == 2, replay.text
+        rest = hook.fetch()
+        assert [ids_of(message) for message in rest] == events[3:]
+        assert hook.acknowledge(rest[-1]["number"]) == 2
+        assert anna.get(hook.at).json()["waiting"] == 0
+
+
+def ids_of(message: dict[str, Any]) -> int:
+    """The event of a message."""
+    return json.loads(message["body"])["data"]["id"]
 
 
 def test_an_unused_pull_webhook_is_deleted(dsn: str) -> None:

@@ -105,6 +105,13 @@ def _row_search(table: LiteralString, pending: LiteralString = "search_text") ->
 
 
 CAR_SEARCH = _row_search("car", "sort_key")
+PERSON_SEARCH = SearchSource("{t}_person.search_text", "{t}_person.search_text is null", "search_document({t}_person)")
+# A person is shared between customers, so its document lacks the `externalId`, which belongs to one of them
+_EQUAL_USERS: LiteralString = "select user_id from customer_user where customer_id = :customer and external_id = {0}"
+_PREFIXED_USERS: LiteralString = (
+    "select user_id from customer_user where customer_id = :customer and external_id >= {0}"
+    " and external_id < {0} || chr(1114111)"
+)
 
 CAR = Resource(
     "Car",
@@ -135,7 +142,7 @@ USER = Resource(
         "userData": Complex({name: field for name, field in PEOPLE.fields.items() if name != "emailAddress"}),
         **USERS.fields,
     },
-    search=SearchSource("{t}_person.search_text", "{t}_person.search_text is null", "search_document({t}_person)"),
+    search=replace(PERSON_SEARCH, key="{t}_person.user_id", equal_keys=_EQUAL_USERS, prefix_keys=_PREFIXED_USERS),
     relations={
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),

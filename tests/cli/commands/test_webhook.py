@@ -95,6 +95,25 @@ def test_a_webhook_is_managed(keyrack: Any, alice: Person, receiver: Receiver) -
     assert keyrack("list", "--customer", alice.customer) == []
 
 
+def test_a_pull_webhook_is_added(keyrack: Any, alice: Person, bob: Person) -> None:
+    added = keyrack("add", "--pull", "--customer", alice.customer, "--name", "Billing", "--kind", "car.updated")
+    try:
+        (row,) = keyrack("list", "--customer", alice.customer)
+        assert (row["id"], row["pull"], row["url"], row["name"]) == (added["id"], True, None, "Billing")
+        assert keyrack("test", added["id"])["id"]
+        messages = alice.get(f"/webhooks/{added['id']}/messages").json()
+        assert [message["type"] for message in messages] == ["webhook.test"]
+        assert diagnose_signature(
+            messages[0]["headers"], messages[0]["body"].encode(), added["signingSecret"], datetime.now(UTC)
+        ).genuine
+        assert bob.get(f"/webhooks/{added['id']}/messages").status_code == 404
+    finally:
+        keyrack("remove", added["id"], "--yes")
+    for arguments in (("add", "--customer", alice.customer), ("add", "https://a.example", "--pull", "--customer", 1)):
+        assert "either a URL or --pull" in keyrack(*arguments, fails=True)
+    assert "250" in keyrack("add", "--pull", "--customer", alice.customer, "--name", "n" * 251, fails=True)
+
+
 def test_what_cannot_be_is_refused(keyrack: Any, alice: Person) -> None:
     assert "no customer" in keyrack("add", "https://example.org", "--customer", 2**31 - 1, fails=True)
     assert "https://" in keyrack("add", "ftp://example.org", "--customer", alice.customer, fails=True)

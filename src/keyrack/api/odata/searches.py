@@ -55,7 +55,15 @@ def matches(row: Row, word: PlanParameter, *, is_short: bool = False) -> Value:
     sought = Function(Edm.STRING, True, "({0} || '')", (column,)) if is_short else column
     filled = Function(Edm.BOOLEAN, False, _MATCHES, (sought, word))
     pending = PlanColumn(Edm.BOOLEAN, False, source.is_pending, level)
-    return Function(Edm.BOOLEAN, False, _EITHER, (column, filled, pending, computed))
+    found = Function(Edm.BOOLEAN, False, _EITHER, (column, filled, pending, computed))
+    if not source.key:
+        return found
+    # An array is computed once per statement. Both conditions are of one table, so two indexes find the rows
+    keys: LiteralString = source.equal_keys if is_short else source.prefix_keys
+    elsewhere = Function(
+        Edm.BOOLEAN, False, "({1} = any(array(" + keys + ")))", (word, PlanColumn(Edm.INT32, False, source.key, level))
+    )
+    return PlanJunction("or", (found, elsewhere), False)
 
 
 def rank(row: Row, search: ast.Search) -> Value:

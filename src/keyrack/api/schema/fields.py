@@ -125,6 +125,11 @@ class SearchSource:
     column: LiteralString
     is_pending: LiteralString  # an index leads to the rows without it
     computed: LiteralString
+    # A column of the documents' table, and keys of further rows that match: SQL of {0}, the word. The first keys are
+    # those of texts equal to it, the second those of texts that begin with it
+    key: LiteralString = ""
+    equal_keys: LiteralString = ""
+    prefix_keys: LiteralString = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ ASSIGNMENTS = List(
         OF_CAR,
         OF_USER,
     ),
-    words=("car", "user"),
+    words=("car", "user", "externalId"),
     order="-start",
     href=lambda row: f"/assignments/{row['id']}",
     topics="assignments operations",

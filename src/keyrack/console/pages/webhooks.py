@@ -35,7 +35,7 @@ STATES = {
     "working": ("good", N_("Working")),
     "failing": ("bad", N_("Failing")),
     "unused": ("note", N_("Nothing sent yet")),
-    "unfetched": ("note", N_("Nothing fetched yet")),
+    "unfetched": ("note", N_("Not fetched yet")),
     "disabled": ("idle", N_("Disabled")),
     "stopped": ("bad", N_("Disabled by Keyrack")),
 }
