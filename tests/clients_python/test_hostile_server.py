@@ -106,7 +106,7 @@ def test_an_accepted_write_without_its_operation_is_an_error(content: bytes) -> 
 
 
 def test_a_redirect_gets_no_secret() -> None:
-    """The given HTTP client follows redirects. httpx would send the API key to the other host."""
+    """httpx would follow the redirect, with the API key."""
     hosts: list[str] = []
 
     def redirect(request: httpx.Request) -> httpx.Response:

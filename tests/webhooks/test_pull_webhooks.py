@@ -358,7 +358,7 @@ def test_numbers_follow_the_order_of_each_lane(dsn: str) -> None:
 
 
 def test_a_test_message_is_json_that_every_reader_takes(alice: Person, hook: Pulled, dsn: str) -> None:
-    """A message that PostgreSQL cannot read would end the list of deliveries, exports and erasures."""
+    """PostgreSQL reads the messages in lists, exports and erasures."""
 
     def test(type: str, name: str, value: str) -> httpx.Response:
         body = f'{{"type": "{type}", "set": {{"{name}": {value}}}}}'
