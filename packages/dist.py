@@ -76,8 +76,9 @@ def put_clients(target: Path) -> None:
     """Replace `target` with the client packages of the working tree."""
     with tempfile.TemporaryDirectory(prefix="keyrack-dist-") as name:
         build_clients(ROOT, Path(name), git("log", "-1", "--format=%ct"))
+        complete = shutil.copytree(name, target.with_name(f".{target.name}.new"), dirs_exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(name, target)
+        complete.rename(target)  # a running server sees all files or none
 
 
 def make(target: Path) -> list[Path]:
