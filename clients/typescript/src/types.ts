@@ -116,6 +116,7 @@ export interface AssignmentOfCar {
   userId: number | null;
   start: string;
   end: string | null;
+  exclusive?: boolean;
   externalId?: string | null;
   metadata?: Record<string, string> | null;
   car?: Car | null;
@@ -127,6 +128,7 @@ export interface AssignmentOfUser {
   carId: number;
   start: string;
   end: string | null;
+  exclusive?: boolean;
   externalId?: string | null;
   metadata?: Record<string, string> | null;
   car?: Car | null;
@@ -1045,6 +1047,7 @@ export interface Operation {
   newUserId: number | null;
   start: string | null;
   end: string | null;
+  exclusive: boolean | null;
   externalId: string | null;
   metadata: Record<string, string> | null;
   requested: string;
@@ -1087,6 +1090,7 @@ export interface Outcome {
   end: string | null;
   lifetime: number | null;
   renewableAfter: number | null;
+  exclusive: boolean | null;
   externalId: string | null;
   metadata: Record<string, string> | null;
 }

@@ -51,7 +51,7 @@ test("free cars are a list of a period", async () => {
   });
   await keyrack.cars.available("a", "b").first();
   assert.deepEqual([...server.calls[2]!.query.keys()], ["from", "to", "$orderby", "$top"]);
-  assert.throws(() => keyrack.cars.available(new Date("tomorrow"), "b"), RangeError);
+  await assert.rejects(keyrack.cars.available(new Date("tomorrow"), "b").first(), RangeError);
 });
 
 test("a write rejects properties that the server does not have", async () => {
@@ -82,15 +82,6 @@ test("a misspelt option of a list is an error", () => {
   const misspelt = { filtr: "id eq 1" } as ListOptions;
   assert.throws(() => keyrack.cars.list(misspelt), /no option "filtr"\. The options are filter, /);
   assert.equal(server.calls.length, 0);
-});
-
-test("free cars are read page by page, and dates have a zone", async () => {
-  const [keyrack, server] = connected(fleet);
-  const start = new Date(Date.UTC(2030, 4, 1, 8));
-  assert.deepEqual(await ids(keyrack.cars.available(start, "2030-05-01T10:00:00+01:00", { gap: 60, size: 4 })), [1, 2, 3, 4, 5]);
-  const own = { from: "2030-05-01T08:00:00.000Z", to: "2030-05-01T10:00:00+01:00", gap: "60", $orderby: "id", $top: "4" };
-  assert.deepEqual(server.calls.map((seen) => Object.fromEntries(seen.query)), [own, { ...own, $filter: "id gt 4" }]);
-  assert(server.calls.every((seen) => seen.path === "/cars/available"));
 });
 
 test("the messages of a pull webhook are read and acknowledged", async () => {

@@ -124,6 +124,7 @@ class _AssignmentOfCarRequired(TypedDict):
     end: str | None
 
 class AssignmentOfCar(_AssignmentOfCarRequired, total=False):
+    exclusive: bool
     externalId: str | None
     metadata: dict[str, str] | None
     car: Car | None
@@ -136,6 +137,7 @@ class _AssignmentOfUserRequired(TypedDict):
     end: str | None
 
 class AssignmentOfUser(_AssignmentOfUserRequired, total=False):
+    exclusive: bool
     externalId: str | None
     metadata: dict[str, str] | None
     car: Car | None
@@ -1081,6 +1083,7 @@ class _OperationRequired(TypedDict):
     newUserId: int | None
     start: str | None
     end: str | None
+    exclusive: bool | None
     externalId: str | None
     metadata: dict[str, str] | None
     requested: str
@@ -1125,6 +1128,7 @@ class Outcome(TypedDict):
     end: str | None
     lifetime: int | None
     renewableAfter: int | None
+    exclusive: bool | None
     externalId: str | None
     metadata: dict[str, str] | None
 
