@@ -326,7 +326,7 @@ def test_a_wait_has_more_time_than_the_client() -> None:
 
 
 def test_a_long_poll_has_more_time_than_the_client() -> None:
-    """Every request with `wait` in its query has a longer timeout than its wait."""
+    """The timeout of a long poll exceeds its wait."""
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

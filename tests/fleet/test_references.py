@@ -101,7 +101,7 @@ def test_the_answers_of_the_spec_stay_the_same(path: str, alice: Person) -> None
 
 @path
 def test_a_repeated_creation_gets_the_id(path: str, alice: Person, bob: Person) -> None:
-    """The body has other unique values too, such as an email address or the name of a group."""
+    """The body has other unique values too."""
     body = BODIES[path]() | {"externalId": f"R-{next(NUMBERS)}"}
     id = alice.put(path, body).json()["id"]
     status, answer = problem(alice, "PUT", path, body)
