@@ -37,7 +37,7 @@ with Keyrack.from_env() as keyrack:
 
 @pytest.fixture
 def reader(carol: Person, server: RunningServer) -> Machine:
-    """A machine client, which is the newest of some changes in the customer's log."""
+    """A machine client, whose creation is the newest change in the log."""
     for number in range(5):
         carol.car(f"Car {number}")
     return machine_of(carol, server.url)

@@ -198,7 +198,7 @@ def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def with_applied_preference(headers: Mapping[str, str], preference: str) -> dict[str, str]:
-    """Headers of a response to which this preference applies, beside those that applied before.
+    """Headers of a response to which one more preference applies.
 
     Source: RFC 7240, section 3.
     """

@@ -98,7 +98,7 @@ def _set(message: dict[str, Any], data: dict[str, Any], name: str, value: Value)
 
 
 def _check_value(name: str, value: Value) -> None:
-    """Check that PostgreSQL can read the value in JSON, as deliveries are read later. Raises `BadRequest`."""
+    """Check that PostgreSQL can read the value in JSON. Raises `BadRequest`."""
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             _refuse(name, "too-long", f"`{name}` must have at most {LONGEST_TEXT} characters.")
