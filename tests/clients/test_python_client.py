@@ -24,7 +24,7 @@ TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the tools first")
 ROOT = Path(__file__).parents[2]
 MAX_BYTES = 60_000
-PATIENCE = 300  # seconds for a build, an installation or a program
+PATIENCE = 900  # seconds for a build, an installation or a program
 MISSPELT = "from keyrack_client import Keyrack\n\nKeyrack.from_env().cars.create(name='A', license_plate='B')\n"
 
 

@@ -307,6 +307,49 @@ def test_documents_of_another_brand_have_its_names(dsn: str, settings: Any) -> N
         assert "acme-API-Key" in web().get(acme.url + "/docs").text
 
 
+def test_every_schema_has_only_keywords_of_json_schema(document: Json) -> None:
+    """An unknown keyword is a limit that no client would see."""
+    known = {
+        "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "deprecated", "description",
+        "discriminator", "enum", "example", "examples", "exclusiveMaximum", "exclusiveMinimum", "format",
+        "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
+        "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems", "properties",
+        "propertyNames", "readOnly", "required", "title", "type", "uniqueItems", "writeOnly",
+    }  # fmt: skip
+    seen = 0
+
+    def walk(schema: Any, place: str) -> None:
+        nonlocal seen
+        if not isinstance(schema, dict):
+            return
+        seen += 1
+        assert schema.keys() <= known, (place, schema.keys() - known)
+        for keyword in ("properties", "patternProperties"):
+            for member, part in schema.get(keyword, {}).items():
+                walk(part, f"{place}/{member}")
+        for keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
+            for part in schema.get(keyword, []):
+                walk(part, place)
+        for keyword in ("items", "additionalProperties", "not", "propertyNames"):
+            walk(schema.get(keyword), f"{place}/{keyword}")
+
+    def find(part: Any, place: str) -> None:
+        if isinstance(part, dict):
+            for key, value in part.items():
+                if key == "schema":
+                    walk(value, place)
+                elif key not in ("example", "examples"):
+                    find(value, f"{place}/{key}")
+        elif isinstance(part, list):
+            for value in part:
+                find(value, place)
+
+    for title, schema in document["components"]["schemas"].items():
+        walk(schema, title)
+    find(document, "")
+    assert seen > 1_000
+
+
 def test_every_member_parameter_and_header_has_a_description(document: Json) -> None:
     mute: list[str] = []
     for schema in objects(document):

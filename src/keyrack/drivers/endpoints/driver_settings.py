@@ -11,7 +11,7 @@ from keyrack.api.endpoint import Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.request_body import Int32, StrictBody
+from keyrack.api.schema.request_body import WHOLE_NUMBER, StrictBody
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
 from keyrack.drivers.services import DriverServices
@@ -31,6 +31,10 @@ WRITE: LiteralString = """
 update customer set driver_phone = $2, driver_shows_place = $3, driver_extension_hours = $4 where customer_id = $1
 returning true
 """
+# Not of `Int32`: a second pair of limits would not be in its JSON schema
+ExtensionHours = Annotated[
+    int, Field(ge=0, le=MAX_EXTENSION_HOURS, json_schema_extra={"format": "int32"}), WHOLE_NUMBER
+]
 
 
 class DriverSettings(StrictBody):
@@ -38,7 +42,7 @@ class DriverSettings(StrictBody):
 
     phone: Annotated[str, Field(max_length=40, pattern=PHONE_NUMBER)] | None
     shows_place: bool
-    extension_hours: Annotated[Int32, Field(ge=0, le=MAX_EXTENSION_HOURS)]
+    extension_hours: ExtensionHours
 
 
 @endpoints.get(
