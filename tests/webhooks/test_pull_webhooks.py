@@ -246,6 +246,31 @@ def test_an_erased_user_is_in_no_waiting_message(alice: Person) -> None:
     alice.delete(pulled.at)
 
 
+def test_a_test_message_is_json_that_every_reader_takes(alice: Person, hook: Pulled, dsn: str) -> None:
+    """PostgreSQL reads the messages in lists, exports and erasures."""
+
+    def test(type: str, name: str, value: str) -> httpx.Response:
+        body = f'{{"type": "{type}", "set": {{"{name}": {value}}}}}'
+        headers = {"Content-Type": "application/json"}
+        return alice.call("POST", f"{hook.at}/test", content=body.encode(), headers=headers)
+
+    invalid = [
+        ("event.opened", "latitude", "1e400"), ("event.opened", "userId", "-1e400"),
+        ("event.opened", "userId", "1.5"), ("assignment.created", "userId", str(2**31)),
+        ("assignment.created", "errorMessage", r'"\u0000"'), ("assignment.created", "errorMessage", f'"{"x" * 1_001}"'),
+    ]  # fmt: skip
+    for type, name, value in invalid:
+        answer = test(type, name, value)
+        assert (answer.status_code, f"`{name}`" in answer.text) == (400, True), (value, answer.text)
+    assert test("assignment.created", "userId", str(2**31 - 1)).status_code == 201
+    assert [json.loads(message["body"])["userId"] for message in hook.fetched(1)] == [2**31 - 1]
+    assert alice.get(f"{hook.at}/deliveries").status_code == 200
+    assert alice.get("/deliveries").status_code == 200
+    user = alice.user()
+    Operator(dsn).value("user", "export", user)
+    Operator(dsn).value("user", "erase", user, "--yes")
+
+
 def test_messages_that_nobody_fetches_become_dead(dsn: str) -> None:
     async def main() -> None:
         async with Office.open(dsn) as office:
@@ -355,28 +380,3 @@ def test_numbers_follow_the_order_of_each_lane(dsn: str) -> None:
             assert order == {1: [*range(1, 21), *range(1, 21)], 2: [*range(1, 21)]}
 
     asyncio.run(main())
-
-
-def test_a_test_message_is_json_that_every_reader_takes(alice: Person, hook: Pulled, dsn: str) -> None:
-    """PostgreSQL reads the messages in lists, exports and erasures."""
-
-    def test(type: str, name: str, value: str) -> httpx.Response:
-        body = f'{{"type": "{type}", "set": {{"{name}": {value}}}}}'
-        headers = {"Content-Type": "application/json"}
-        return alice.call("POST", f"{hook.at}/test", content=body.encode(), headers=headers)
-
-    invalid = [
-        ("event.opened", "latitude", "1e400"), ("event.opened", "userId", "-1e400"),
-        ("event.opened", "userId", "1.5"), ("assignment.created", "userId", str(2**31)),
-        ("assignment.created", "errorMessage", r'"\u0000"'), ("assignment.created", "errorMessage", f'"{"x" * 1_001}"'),
-    ]  # fmt: skip
-    for type, name, value in invalid:
-        answer = test(type, name, value)
-        assert (answer.status_code, f"`{name}`" in answer.text) == (400, True), (value, answer.text)
-    assert test("assignment.created", "userId", str(2**31 - 1)).status_code == 201
-    assert [json.loads(message["body"])["userId"] for message in hook.fetched(1)] == [2**31 - 1]
-    assert alice.get(f"{hook.at}/deliveries").status_code == 200
-    assert alice.get("/deliveries").status_code == 200
-    user = alice.user()
-    Operator(dsn).value("user", "export", user)
-    Operator(dsn).value("user", "erase", user, "--yes")

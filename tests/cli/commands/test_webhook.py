@@ -236,5 +236,5 @@ def test_listen_refuses_a_senseless_length(length: str) -> None:
 
 
 def test_a_nested_body_is_diagnosed() -> None:
-    verdict = diagnose_signature(headers(), b"[" * 200_000, SECRET, NOW)
+    verdict = diagnose_signature(headers(), b"[" * 200_000, SECRET, datetime.now(UTC))
     assert (verdict.genuine, "No signature fits" in verdict.reasons[0]) == (False, True)
