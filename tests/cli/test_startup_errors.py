@@ -47,7 +47,7 @@ def refused_here(command: str, **env: str) -> str:
 
 
 def line(status: int, output: str, errors: str) -> str:
-    """The error line, after a check that there is no other output than the demo's progress."""
+    """The error line. Besides it, only the demo's progress is allowed."""
     assert (status, output) == (1, ""), (output, errors)
     errors = DEMO_PROGRESS.sub("", errors)
     assert errors.startswith("keyrack: ") and errors.count("\n") == 1, errors

@@ -59,6 +59,7 @@ def test_an_unreachable_database_is_logged_once(database: EmbeddedServer, tmp_pa
     assert status == 0 and not [line for line in lines if "exception" in line]
     about = [line["event"] for line in lines]
     started = {
+        "migration running",
         "migration applied",
         "database pool reset",
         "connection limits set",

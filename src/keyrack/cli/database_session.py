@@ -41,7 +41,8 @@ from keyrack.db.encryption.master_keys import MasterKeyError
 
 P = ParamSpec("P")
 
-PATIENCE: LiteralString = "set local lock_timeout = '30s'"  # commands may wait for one another
+# Commands may wait for one another. An import is idle while it reads its file, which may be a pipe
+PATIENCE: LiteralString = "set local lock_timeout = '30s'; set local idle_in_transaction_session_timeout = '10min'"
 NO_DATABASE = (
     "There is no database in {state}. Create one with `keyrack serve` or `keyrack migrate`, or select another one with "
     "--state, KEYRACK_STATE or KEYRACK_DATABASE_URL."
