@@ -426,7 +426,7 @@ class AsyncWebhooks(AsyncResource):
     async def acknowledge(
         self, id: int, *, key: str | None = None, **body: Unpack[t.Acknowledgement]
     ) -> t.Acknowledged:
-        """Remove the messages of a pull webhook up to a number, after they are processed."""
+        """Remove the processed messages of a pull webhook, up to a number."""
         return await self._client.call(ops.acknowledgeMessagesOfWebhook, id, body=body, key=key)
 
     async def rotate_secret(self, id: int, *, key: str | None = None) -> t.SecretRotated:

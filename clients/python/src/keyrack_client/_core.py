@@ -435,7 +435,7 @@ def query_text(value: str | int | datetime) -> str:
 
 
 def reject_unknown(given: Mapping[str, object], options: Any, name: str) -> None:
-    """Raise `TypeError` for an option that does not exist, because ignoring it changes the result."""
+    """Raise `TypeError` for an option that does not exist."""
     valid: list[str] = sorted(options.__annotations__)
     for option in given:
         if option not in valid:

@@ -427,7 +427,7 @@ class Webhooks(Resource):
         return self._client.call(ops.listMessagesOfWebhook, id, query=query)
 
     def acknowledge(self, id: int, *, key: str | None = None, **body: Unpack[t.Acknowledgement]) -> t.Acknowledged:
-        """Remove the messages of a pull webhook up to a number, after they are processed."""
+        """Remove the processed messages of a pull webhook, up to a number."""
         return self._client.call(ops.acknowledgeMessagesOfWebhook, id, body=body, key=key)
 
     def rotate_secret(self, id: int, *, key: str | None = None) -> t.SecretRotated:
