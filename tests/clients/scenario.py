@@ -117,7 +117,7 @@ def main() -> None:
         assert installed.status_code == HTTPStatus.NO_CONTENT, installed.content
 
     receiver = Receiver()
-    new_webhook = NewWebhook(receiver.url, kinds=[OutcomeKind.ASSIGNMENT_CREATED])
+    new_webhook = NewWebhook(url=receiver.url, kinds=[OutcomeKind.ASSIGNMENT_CREATED])
     webhook = wanted(WebhookCreated, create_webhook.sync(client=client, customer_id=customer, body=new_webhook))
 
     start = datetime(2026, 5, 1, 8, tzinfo=UTC)
