@@ -30,6 +30,7 @@ from keyrack_client.models import (
     Delivered,
     Event,
     EventType,
+    GetCarResponse404,
     Installation,
     Location,
     NewAssignment,
@@ -95,7 +96,8 @@ def main() -> None:
     application = AuthenticatedClient(url, token=key, prefix="", auth_header_name="vendor-API-Key")
     credentials = PasswordGrant(os.environ["KEYRACK_USERNAME"], os.environ["KEYRACK_PASSWORD"], "password")
     token = wanted(AccessToken, get_access_token.sync(client=application, body=credentials))
-    client = AuthenticatedClient(url, token=token.access_token, headers={"vendor-API-Key": key})
+    headers = {"vendor-API-Key": key, "Accept": "application/problem+json"}  # the client parses each error as JSON
+    client = AuthenticatedClient(url, token=token.access_token, headers=headers)
 
     customers = several(Customer, list_customers.sync(client=client))
     customer = int(customers[0].id)
@@ -124,8 +126,8 @@ def main() -> None:
     new_assignment = NewAssignment(car_id, user.id, start, lifetime=700_000)
     asked = create_assignment.sync_detailed(client=client, customer_id=customer, body=new_assignment)
     assert asked.status_code == HTTPStatus.NO_CONTENT, asked.content
-    headers, body = receiver.messages.get(timeout=PATIENCE)
-    outcome = Outcome.from_dict(Webhook(webhook.signing_secret).verify(body, dict(headers)))
+    received, body = receiver.messages.get(timeout=PATIENCE)
+    outcome = Outcome.from_dict(Webhook(webhook.signing_secret).verify(body, dict(received)))
     assert str(outcome.operation_id) == asked.headers["Operation-Id"]
     assert (outcome.type_, outcome.operation_succeeded) == (OutcomeType.ASSIGNMENT_CREATED, True)
     assert (outcome.car_id, outcome.user_id, outcome.start) == (car_id, user.id, start)
@@ -152,7 +154,7 @@ def main() -> None:
     (event,) = several(Event, found)
     assert (event.type_, event.date_time, event.latitude) == (EventType.CAROPENED, "2026-05-01T10:15:00", None)
     refused = get_car.sync(2_147_483_647, client=client, customer_id=customer)
-    assert isinstance(refused, str)
+    assert str(wanted(GetCarResponse404, refused).code) == "car-not-found"
     print("Python:", car.name, event.type_.value, outcome.type_.value)
 
 
