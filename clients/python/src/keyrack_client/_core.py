@@ -24,7 +24,7 @@ import httpx
 
 from . import _types as t
 from . import operations as ops
-from ._errors import ApiError, KeyrackError, NoAnswer, OutcomeFailed, OutcomePending, StartOver, Unauthorized
+from ._errors import ApiError, KeyrackError, NoAnswer, OutcomeFailed, OutcomePending, StartOver, Unauthorized, is_list
 from ._operation import Answer, Body, Operation
 from .errors_by_code import CursorGone
 
@@ -474,16 +474,17 @@ def read_rows(response: httpx.Response, after: int | str | None) -> list[Any]:
 
     Rows in another order would let the client read the same page forever.
     """
-    rows: Any = read_json(response)
-    if not isinstance(rows, list):
+    rows = read_json(response)
+    if not is_list(rows):
         raise KeyrackError("The response is not a list. Is the URL that of Keyrack?")
     last: Any = after
-    for row in cast("list[Any]", rows):
+    for row in rows:
         id: Any = cast("dict[str, Any]", row).get("id") if isinstance(row, dict) else None
-        if not isinstance(id, (int, str)) or (type(id) is type(last) and id <= last):
+        is_id = isinstance(id, (int, str))
+        if not is_id or (type(id) is type(last) and id <= last):
             raise KeyrackError("The rows of the response are not in the order of their ids, after the last page.")
         last = id
-    return cast("list[Any]", rows)
+    return rows
 
 
 def is_header_value(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeGuard
 
 LONGEST_REASONS = 5  # reasons in the text of an error
 
@@ -89,7 +89,12 @@ class ApiError(KeyrackError):
 def objects_of(problem: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """The objects of a list, or nothing if a proxy wrote something else."""
     value: Any = problem.get(name)
-    return [row for row in cast("list[Any]", value) if isinstance(row, dict)] if isinstance(value, list) else []
+    return [row for row in value if isinstance(row, dict)] if is_list(value) else []
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether it is a list. mypy and pyright narrow `isinstance` to different types."""
+    return isinstance(value, list)
 
 
 def text_of(problem: Mapping[str, Any], name: str) -> str:
