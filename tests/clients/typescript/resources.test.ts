@@ -104,7 +104,7 @@ test("an error has its reasons and the resource in the way", async () => {
     problem(409, "assignment-conflict", {}, { detail, conflicts }),
   ];
   const [keyrack] = connected(() => answers.shift()!);
-  const caught = async (): Promise<ApiError> => keyrack.assignments.create(BOOKING).then(assert.fail, (error) => error);
+  const caught = async (): Promise<ApiError> => keyrack.assignments.create(BOOKING).then(() => assert.fail("no error"), (error) => error);
   const [invalid, taken, conflict] = [await caught(), await caught(), await caught()];
   assert.equal(invalid.message, `400 invalid-members: ${detail} ${reason}`);
   assert.equal(invalid.errors.length, 1);
