@@ -51,7 +51,8 @@ async def send(port: int, request: bytes) -> tuple[float, int, dict[str, Any]]:
 async def slot(ports: list[int], headers: dict[str, str], car: int, *, exclusive: bool) -> tuple[list[float], int]:
     """Milliseconds of each request for one slot, and the rejections.
 
-    A rejection is a 409 before the request becomes an operation."""
+    A rejection is a 409 before the request becomes an operation.
+    """
     body = {"carId": car, "userId": 1, "exclusive": exclusive, **PERIOD}
     request = http("PUT", "/v3/assignments", headers, body)
     answers = await asyncio.gather(*(send(ports[number % len(ports)], request) for number in range(REQUESTS)))

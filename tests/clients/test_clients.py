@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.tools import put_node
+from tests.clients.tools import TOOLS, put_node
 from tests.support.people import PASSWORD, Person, Town, web
 from tests.support.servers import RunningServer
 from tests.telemetry.endpoints.test_ingest import device_key
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the generators first")
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -7,7 +7,6 @@ Both packages do there what that server can. They reject what it cannot keep, su
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,11 +16,11 @@ from keyrack_client import Keyrack, Password, errors, verify
 
 from tests.clients import older_server
 from tests.clients.test_typescript_sources import MODULE
+from tests.clients.tools import TOOLS
 from tests.clients.typescript_client import run
 from tests.support.servers import DEADLINE, eventually
 from tests.webhooks.receiver import Receiver
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` runs it: an earlier server takes half a minute")
 BEGIN = datetime(2035, 5, 1, 8, tzinfo=UTC)
 CAR_WITH_BOX = "products/any(p: p/type eq 'vendor Box')"

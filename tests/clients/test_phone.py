@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,11 +17,10 @@ from keyrack.offline_keys import cose, message_fields
 from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
-from tests.clients.tools import put_node
+from tests.clients.tools import TOOLS, put_node
 from tests.drivers.app_tree import copy_app
 from tests.offline_keys.phone_world import NONCE, World, b64, unb64
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-phone` installs the packages first")
 HERE = Path(__file__).parent
 PHONE = HERE.parents[1] / "reference/phone"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.tools import TOOLS
 from tests.clients_python.support import Machine, machine_of
 from tests.clients_python.test_readme import BLOCKS
 from tests.support.people import Town
 from tests.support.servers import RunningServer
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the tools first")
 ROOT = Path(__file__).parents[2]
 MAX_BYTES = 60_000

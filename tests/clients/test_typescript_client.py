@@ -27,7 +27,7 @@ from tests.clients.test_typescript_sources import (
     open_server,
     owner,
 )
-from tests.clients.tools import NODE, put_node
+from tests.clients.tools import NODE, TOOLS, put_node
 from tests.clients.typescript_client import PROGRAMS, ROOT, credentials, losing_every_second_response, page, run
 from tests.docs.page_runner import PROGRAM
 from tests.support.browser import launched, needed
@@ -36,7 +36,6 @@ from tests.support.servers import RunningServer
 
 __all__ = ["open_server", "owner"]  # fixtures
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the compiler first")
 PACKAGE = ROOT / "clients/typescript"
 README = (PACKAGE / "README.md").read_text()

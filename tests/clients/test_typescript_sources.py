@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +23,12 @@ from tests.clients.typescript_client import (
     without_types,
 )
 from tests.support.browser import launched, needed
+from tests.support.killed_readers import check_no_change_is_lost
 from tests.support.people import Person, Town, web
-from tests.support.servers import DEADLINE, RunningServer
+from tests.support.servers import RunningServer
 
 MODULE = SOURCES / "index.ts"
 BOOKINGS = 100
-CHANGES = 60
 HOOK = "http://127.0.0.1:9/hook"
 SCRIPT = """async ([module, scenario, given, secrets]) => {
   const client = await import(module)
@@ -132,29 +129,10 @@ def test_lost_responses_book_nothing_twice(owner: Person, open_server: RunningSe
 
 
 def test_no_change_is_lost_by_a_kill(owner: Person, open_server: RunningServer, tmp_path: Path) -> None:
-    """A program is killed at random changes, and continues where it was."""
+    """The program continues where it was."""
     options = json.dumps(credentials(owner, open_server.url))
-    pick = random.Random(43)
-    seen: list[int] = []
-    made = 0
-    while not seen or seen[-1] < CHANGES:
-        command = [NODE, PROGRAMS / "follow_changes.ts", MODULE, options, tmp_path / "position"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        stop = pick.randint(3, 15)
-        for _ in range(stop if made < CHANGES else 0):
-            owner.car(f"Killed {made}")
-            made += 1
-        for _ in range(stop):
-            seen.append(int(process.stdout.readline()))
-            if seen[-1] >= CHANGES:
-                break
-        process.kill()
-        seen += [int(line) for line in process.stdout.read().split()]
-        process.wait(DEADLINE)
-        process.stdout.close()
-    assert sorted(set(seen)) == list(range(1, max(seen) + 1))
-    assert all(after <= before + 1 for before, after in pairwise(seen)), "a number is missing"
+    command = [NODE, PROGRAMS / "follow_changes.ts", MODULE, options, tmp_path / "position"]
+    check_no_change_is_lost(owner, command, tmp_path, None, seed=43)
 
 
 def test_messages_of_the_python_library_are_verified() -> None:

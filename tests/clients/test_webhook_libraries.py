@@ -7,7 +7,6 @@ libraries. `make test-clients` installs the library of npm.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,13 +18,12 @@ from keyrack_client import InvalidSignature, verify
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.clients.test_typescript_sources import MODULE
-from tests.clients.tools import NODE
+from tests.clients.tools import NODE, TOOLS
 from tests.clients.typescript_client import run
 from tests.support.people import Person
 from tests.support.servers import SCRIPT_DEADLINE, eventually
 from tests.webhooks.receiver import Receiver
 
-TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the library of npm first")
 SECRET = "whsec_" + "c2VjcmV0" * 4
 BODY = json.dumps({"type": "assignment.created", "name": "Käfer"}, ensure_ascii=False)

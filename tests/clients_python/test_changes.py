@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from keyrack_client import Keyrack, StartOver, errors
 
 from tests.clients_python.support import Machine, machine_of
+from tests.support.killed_readers import check_no_change_is_lost
 from tests.support.people import Person
 from tests.support.servers import DEADLINE, RunningServer, eventually
 
 PACKAGE = Path(__file__).parents[2] / "clients/python/src"
-CHANGES = 60
 READER = """
 import os
 from pathlib import Path
@@ -108,28 +105,6 @@ def test_a_number_that_is_not_there_yet_is_an_error(keyrack: Keyrack) -> None:
 
 
 def test_no_change_is_lost_by_a_kill(keyrack: Keyrack, reader: Machine, tmp_path: Path) -> None:
-    """A program is killed at random changes, and continues where it was."""
+    """The program continues where it was."""
     environment = os.environ | reader.environment | {"PYTHONPATH": str(PACKAGE)}
-    pick = random.Random(41)
-    seen: list[int] = []
-    made = 0
-    while not seen or seen[-1] < CHANGES:
-        process = subprocess.Popen(
-            [sys.executable, "-c", READER], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        stop = pick.randint(1, 15)
-        for _ in range(stop if made < CHANGES else 0):
-            reader.person.car(f"Killed {made}")
-            made += 1
-        for _ in range(stop):
-            seen.append(int(process.stdout.readline()))
-            if seen[-1] >= CHANGES:
-                break
-        process.kill()
-        seen += [int(line) for line in process.stdout.read().split()]
-        process.wait(DEADLINE)
-        process.stdout.close()
-    assert sorted(set(seen)) == list(range(1, max(seen) + 1))
-    for before, after in pairwise(seen):
-        assert after <= before + 1, "a number is missing"
+    check_no_change_is_lost(reader.person, [sys.executable, "-c", READER], tmp_path, environment, seed=41)

@@ -22,8 +22,10 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)  # pyright: ignore[reportUnknownLambdaType]
-    monkeypatch.setattr("keyrack_client._sync.time", pauses)
+    def sleep(seconds: float) -> None:
+        """Pauses take no time."""
+
+    monkeypatch.setattr("keyrack_client._sync.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
 
 
 def transport(answer: Answer, token: dict[str, Any] = TOKEN) -> httpx.MockTransport:

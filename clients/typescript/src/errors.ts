@@ -17,9 +17,9 @@ export class ApiError extends KeyrackError {
   readonly detail: string;
   /** Each error in the request, with its place. */
   readonly errors: readonly Fault[];
-  /** The bookings in the way. */
+  /** The overlapping bookings. */
   readonly conflicts: readonly AssignmentConflict[];
-  /** The id of the resource in the way, such as the one with the same `externalId`. */
+  /** The id of the conflicting resource, such as the one with the same `externalId`. */
   readonly resourceId: number | undefined;
   /** The id of the request, which the log of the server also contains. */
   readonly requestId: string | undefined;

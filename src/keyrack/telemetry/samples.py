@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from keyrack.api.schema.request_body import WHOLE_NUMBER, Latitude, Longitude, Moment, Text
+from keyrack.api.schema.request_body import WHOLE_NUMBER, Latitude, Longitude, Moment, Text, int32_from
 from keyrack.core.settings import Settings
 from keyrack.core.text import without_byte_order_mark
 from keyrack.telemetry.json_lines import InvalidLine, explained, is_array, repeated_member, texts, too_many
@@ -30,7 +30,7 @@ Amount = Annotated[float, _within(0, 100_000_000)]
 Distance = Annotated[float, _within(-1_000_000, 1_000_000)]
 Voltage = Annotated[float, _within(0, 2_000)]
 Speed = Annotated[float, _within(0, 500)]
-Revolutions = Annotated[int, Field(ge=0, le=30_000, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
+Revolutions = Annotated[int, int32_from(0, 30_000), WHOLE_NUMBER]
 Flag = bool | None
 SHORT = 262_144  # bytes of an array that is parsed in one step, at most
 STRICT = ConfigDict(extra="forbid", strict=True)

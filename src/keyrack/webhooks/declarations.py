@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from keyrack.api.schema.declaration import FixedValues, MemberInfo, ResourceTable, shown
 from keyrack.api.schema.event_types import OUTCOMES, TAKEN, stored
 from keyrack.api.schema.references import ExternalId, Metadata
-from keyrack.api.schema.request_body import WHOLE_NUMBER, Body, Kind, Name
+from keyrack.api.schema.request_body import WHOLE_NUMBER, Body, Kind, Name, int32_from
 from keyrack.core.addresses import domain_form
 from keyrack.core.text import N_
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS
@@ -83,7 +83,7 @@ _COUNT: LiteralString = (
 
 _ABSENT = object()  # the address of a body without one
 MOST_UNUSED_DAYS = 365
-UnusedDays = Annotated[int, Field(ge=1, le=MOST_UNUSED_DAYS, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
+UnusedDays = Annotated[int, int32_from(1, MOST_UNUSED_DAYS), WHOLE_NUMBER]
 
 
 def _url_unless_pull(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str | None:

@@ -115,7 +115,7 @@ def _check_value(name: str, value: Value) -> None:
 
 
 def _is_alike(example: object, value: object) -> bool:
-    if isinstance(example, bool) or isinstance(value, bool) or isinstance(example, int):
+    if isinstance(example, int) or isinstance(value, bool):
         return type(example) is type(value)
     if isinstance(example, float):
         return isinstance(value, int | float)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import httpx
 
@@ -230,7 +229,7 @@ class AsyncCars(AsyncResource):
         end: datetime | str,
         *,
         gap: int | None = None,
-        box: str | None = None,
+        box: Literal["ready", "any"] | None = None,
         **options: Unpack[ListOptions],
     ) -> AsyncPages[t.AvailableCar]:
         """List the cars that no exclusive booking blocks from `start` to `end`.

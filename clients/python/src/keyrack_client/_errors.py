@@ -27,8 +27,8 @@ class ApiError(KeyrackError):
     """An error response of the server.
 
     `code` is for programs and empty if the response has none, for example because a proxy wrote it. `resource_id` is
-    the id of the resource in the way, such as the one with the same `externalId`. `conflicts` are the bookings in the
-    way.
+    the id of the conflicting resource, such as the one with the same `externalId`. `conflicts` are the overlapping
+    bookings.
     """
 
     by_code: ClassVar[dict[str, type[ApiError]]] = {}
@@ -133,8 +133,8 @@ class ServerError(ApiError):
 class OutcomeFailed(KeyrackError):
     """The server accepted an operation and could not apply it.
 
-    `operation` is its final state, `code` its error code, and `conflicts` are the bookings in the way. A retry with the
-    same `key` returns the same outcome.
+    `operation` is its final state, `code` its error code, and `conflicts` are the overlapping bookings. A retry with
+    the same `key` returns the same outcome.
     """
 
     def __init__(self, operation: Mapping[str, Any]) -> None:

@@ -6,8 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import httpx
 
@@ -233,7 +232,7 @@ class Cars(Resource):
         end: datetime | str,
         *,
         gap: int | None = None,
-        box: str | None = None,
+        box: Literal["ready", "any"] | None = None,
         **options: Unpack[ListOptions],
     ) -> Pages[t.AvailableCar]:
         """List the cars that no exclusive booking blocks from `start` to `end`.

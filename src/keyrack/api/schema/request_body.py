@@ -162,8 +162,13 @@ def _kind(name: str) -> str:
         raise PydanticCustomError("no_kind", "{sentence}", {"sentence": str(error)}) from None
 
 
+def int32_from(low: int, high: int) -> Any:
+    """The limits of an integer of 32 bits. Further limits of an `Int32` would not be in its JSON schema."""
+    return Field(ge=low, le=high, json_schema_extra={"format": "int32"})
+
+
 WHOLE_NUMBER = BeforeValidator(whole_number)
-Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
+Int32 = Annotated[int, int32_from(-INT32_MAX - 1, INT32_MAX), WHOLE_NUMBER]
 Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # otherwise invalid
 # After the constraints, which OpenAPI would not include otherwise; it runs before they are checked
 IN_NFC = BeforeValidator(lambda value: nfc(value) if isinstance(value, str) else value)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, LiteralString
 
-from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic import ConfigDict, TypeAdapter, WithJsonSchema
 
 from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.request_body import WHOLE_NUMBER, StrictBody
+from keyrack.api.schema.request_body import WHOLE_NUMBER, StrictBody, int32_from
 from keyrack.api.services import ReadServices
 from keyrack.assignments.booking_checks import IS_OLD_PROCESS_RUNNING, OLD_WORKER
 from keyrack.assignments.bookings import LONGEST_GAP
@@ -41,7 +41,7 @@ update car set bookings = $3, booking_gap = $4 where customer_id = $1 and car_id
 IS_OLD_RUNNING: LiteralString = "select " + IS_OLD_PROCESS_RUNNING
 
 Kind = Literal["shared", "exclusive"]
-Gap = Annotated[int, Field(ge=0, le=LONGEST_GAP, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
+Gap = Annotated[int, int32_from(0, LONGEST_GAP), WHOLE_NUMBER]
 
 
 class BookingSettings(StrictBody):

@@ -11,7 +11,7 @@ from keyrack.api.endpoint import Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.request_body import WHOLE_NUMBER, StrictBody
+from keyrack.api.schema.request_body import WHOLE_NUMBER, StrictBody, int32_from
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
 from keyrack.drivers.services import DriverServices
@@ -31,10 +31,7 @@ WRITE: LiteralString = """
 update customer set driver_phone = $2, driver_shows_place = $3, driver_extension_hours = $4 where customer_id = $1
 returning true
 """
-# Not of `Int32`: a second pair of limits would not be in its JSON schema
-ExtensionHours = Annotated[
-    int, Field(ge=0, le=MAX_EXTENSION_HOURS, json_schema_extra={"format": "int32"}), WHOLE_NUMBER
-]
+ExtensionHours = Annotated[int, int32_from(0, MAX_EXTENSION_HOURS), WHOLE_NUMBER]
 
 
 class DriverSettings(StrictBody):
