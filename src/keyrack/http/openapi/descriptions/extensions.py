@@ -12,7 +12,7 @@ _SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _OPERATION = ("The id of the operation, as in the header `Operation-Id`.", OPERATION_ID)
 _EXTENSIONS = {
     "exclusive": (
-        "Whether the assignment is exclusive. If the operation failed, or waits, null for the default of the car.",
+        "Whether the assignment is exclusive. It can be null if the operation failed or waits: the default of the car.",
         False,
     ),
     "externalId": ("The `externalId` of the assignment, also if the operation failed; null for none.", "B-2026-0815"),
