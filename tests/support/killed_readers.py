@@ -17,7 +17,7 @@ CHANGES = 60
 def check_no_change_is_lost(
     person: Person, command: Sequence[str | Path], directory: Path, environment: Mapping[str, str] | None, seed: int
 ) -> None:
-    """Kill and start the program until it has printed the numbers of `CHANGES` changes.
+    """Kill and start the program until it has printed every number.
 
     It stores its position in the directory. It may print a change again, and must leave none out.
     """
