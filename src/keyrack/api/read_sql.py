@@ -18,6 +18,7 @@ _OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of the repr
 _ROWS: LiteralString = ":rows::int8"
 _SIZE: LiteralString = ":size::int8"
 PAGE: LiteralString = "1000"  # rows of a paged read without `$top` (odata rules, "Limits")
+_ON_PAGE: LiteralString = "place <= " + PAGE  # of a page, one more row is read: whether rows follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +113,20 @@ class Select:
             *facts,
             *self._presence_columns(query),
         ]
-        joined: LiteralString = "".join([" cross join lateral " + source for source in facts.values()])
+        joined: LiteralString = ""
+        if query.count:
+            joined = " cross join lateral (select count(*) as total" + self._source(query) + ") c"
         selected: LiteralString = "select " + ", ".join(columns) + " from "
         if self.parent is None:
             return selected + "(" + answer + ") a" + joined
         return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
 
-    def _list_facts(self, query: QuerySql) -> dict[LiteralString, LiteralString]:
-        """Further facts about a list, each with its SQL."""
-        rows: LiteralString = self._source(query)
-        sources: dict[LiteralString, LiteralString] = {}
-        if query.count:
-            sources["total"] = "(select count(*) as total" + rows + ") c"
+    def _list_facts(self, query: QuerySql) -> list[LiteralString]:
+        """The columns with further facts about a list."""
+        facts: list[LiteralString] = ["total"] if query.count else []
         if self.pages(query):
-            page: LiteralString = query.limit + " limit " + PAGE + " + 1"
-            sources["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
-        return sources
+            facts.append("more")
+        return facts
 
     def _presence_columns(self, query: QuerySql) -> list[LiteralString]:
         """The column `there`, if needed."""
@@ -174,18 +173,20 @@ class Select:
     def _list(self, query: QuerySql) -> LiteralString:
         """The list with its version, in one statement."""
         version: LiteralString = "version" if query.plain else _OF_ITEM
-        body = self._array_or_null() + " as body, " + self._fingerprint(version) + " as version"
-        return "select " + body + self._items(query, versions=query.plain)
+        return (
+            "select " + self._array_or_null(query) + " as body, " + self._fingerprint(query, version)
+            + self._items(query, versions=query.plain)
+        )  # fmt: skip
 
     def _array_of(self, query: QuerySql) -> LiteralString:
         """The list without its version."""
-        return "select " + self._array_or_null() + self._items(query)
+        return "select " + self._array_or_null(query) + self._items(query)
 
     def _version(self, query: QuerySql) -> LiteralString:
         """Only the version of the list."""
         rows = self._page_rows(query, "select " + self.resource.version_sql("t") + " as version")
         return (
-            "select " + self._fingerprint("version") + " as version from (select version from ("
+            "select " + self._fingerprint(query, "version") + " from (select version" + self._place(query) + " from ("
             + self._bounded(query, rows, " r") + ") s"
         )  # fmt: skip
 
@@ -194,27 +195,48 @@ class Select:
         row, version = ("r.x", ", r.version") if versions else ("r", "")
         rows = self._bounded(query, self._ordered(query, versions=versions), " r offset 0")
         # Without `offset` or `limit`, PostgreSQL would compute the value again at each use
-        return " from (select " + self._value(query, row) + "::text as item" + version + " from (" + rows + ") s"
+        item: LiteralString = self._value(query, row) + "::text as item"
+        return " from (select " + item + version + self._place(query) + " from (" + rows + ") s"
+
+    def _place(self, query: QuerySql) -> LiteralString:
+        """The column `place` of a page's rows, from 1."""
+        return ", row_number() over () as place" if self.pages(query) else ""
 
     def _bounded(self, query: QuerySql, rows: LiteralString, then: LiteralString) -> LiteralString:
-        """The rows in parentheses, at most one more than the maximum. A `$top` is inside."""
-        max_rows: LiteralString = _ROWS + " + 1"
-        if query.has_top:
-            return rows + ")" + then + " limit " + max_rows
-        return rows + " limit " + ("least(" + max_rows + ", " + PAGE + ")" if self.paged else max_rows) + ")" + then
+        """The rows in parentheses, at most one more than the page or the maximum. A `$top` is inside."""
+        one_more: LiteralString = " limit " + (PAGE if self.pages(query) else _ROWS) + " + 1"
+        return rows + ")" + then + one_more if query.has_top else rows + one_more + ")" + then
 
-    def _array_or_null(self) -> LiteralString:
+    def _array_or_null(self, query: QuerySql) -> LiteralString:
         """The bytes of the list; null if it has too many rows, or a row that is too long."""
-        small: LiteralString = self._array(" filter (where octet_length(item) <= " + _SIZE + ")")
+        too_long: LiteralString = "bool_or(octet_length(item) > " + _SIZE + ")" + self._filter(query)
+        small: LiteralString = self._array(self._filter(query, "octet_length(item) <= " + _SIZE))
         return (
-            "case when count(*) > " + _ROWS + " or bool_or(octet_length(item) > " + _SIZE + ") then null else " + small
-            + " end"
-        )  # fmt: skip
+            "case when " + self._count(query) + " > " + _ROWS + " or " + too_long + " then null else " + small + " end"
+        )
 
-    def _fingerprint(self, version: LiteralString) -> LiteralString:
-        """The version of a list, from its rows' versions in order; null if it has too many rows."""
-        listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
-        return "case when count(*) <= " + _ROWS + " then " + listed + " end"
+    def _fingerprint(self, query: QuerySql, version: LiteralString) -> LiteralString:
+        """The column `version`, from the rows' versions in order.
+
+        It is null if there are too many rows. A page also has `more`.
+        """
+        listed: LiteralString = "array_agg(int8send(" + version + "))" + self._filter(query)
+        column: LiteralString = (
+            "case when " + self._count(query) + " <= " + _ROWS + " then coalesce(hash_array_extended(" + listed
+            + ", 0), 0) end as version"
+        )  # fmt: skip
+        return column + (", count(*) > " + PAGE + " as more" if self.pages(query) else "")
+
+    def _count(self, query: QuerySql) -> LiteralString:
+        """The number of rows, without the one after a page."""
+        return "count(*)" + self._filter(query)
+
+    def _filter(self, query: QuerySql, condition: LiteralString = "") -> LiteralString:
+        """The FILTER of an aggregate: the rows of the page, if it is one, that match the condition."""
+        conditions: list[LiteralString] = [_ON_PAGE] if self.pages(query) else []
+        if condition:
+            conditions.append(condition)
+        return " filter (where " + " and ".join(conditions) + ")" if conditions else ""
 
     def _value(self, query: QuerySql, row: LiteralString) -> LiteralString:
         """SQL of a row as JSON, applied after the page is cut, so that no other row is built."""

@@ -259,6 +259,25 @@ def test_a_page_has_a_thousand_cars(dora: Person) -> None:
     assert rest[0]["id"] > answer.json()[-1]["id"]
 
 
+def test_the_etag_of_a_page_tells_whether_a_page_follows(dora: Person) -> None:
+    dora.execute_unrecorded(
+        "insert into car (customer_id, name) select $1, 'Car ' || n from generate_series(1, 1001) n"
+    )
+    params = period(8, 10, box="any")
+    with_next = dora.get("/cars/available", params=params)
+    tag = {"If-None-Match": with_next.headers["ETag"]}
+    assert dora.get("/cars/available", params=params, headers=tag).status_code == 304
+    dora.execute_unrecorded(
+        "delete from car where customer_id = $1 and car_id = (select max(car_id) from car where customer_id = $1)"
+    )
+    last = dora.get("/cars/available", params=params, headers=tag)
+    assert last.status_code == 200
+    assert last.content == with_next.content
+    assert "Link" not in last.headers
+    tag = {"If-None-Match": last.headers["ETag"]}
+    assert dora.get("/cars/available", params=params, headers=tag).status_code == 304
+
+
 # Errors
 
 
