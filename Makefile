@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-history bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -201,9 +201,13 @@ test-upgrade: install-dev
 test-moving: install-dev
 	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/transfer $(PYTEST_ARGS)
 
-## bench: print the tables of benchmarks/results.md; BENCH="outcomes live" for some, BENCH="--tiny" for a short run of all
+## bench: print the tables of benchmarks/results.md, and write them to benchmarks/runs; BENCH="outcomes live" for some, BENCH="--tiny" for a short run of all
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
+
+## bench-history: a page with a chart for each goal over the commits, from benchmarks/runs and earlier versions of results.md
+bench-history: install-dev
+	$(BIN)/python -m benchmarks.history
 
 ## bench-tables: run all benchmarks, and write the tables to benchmarks/results.md (100 minutes); BENCH="outcomes" for one
 bench-tables: install-dev

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.catalog import BENCHMARKS, Benchmark
+from benchmarks.measurements import write_run
 from benchmarks.sizes import TINY, VARIABLE
 from benchmarks.tables import TableError, sections, write
 
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.tiny:
         os.environ[VARIABLE] = TINY
     failed: list[str] = []
+    tables: dict[str, str] = {}
     for benchmark in options.benchmarks or BENCHMARKS.values():
         begin = time.monotonic()
         output = _run(benchmark)
@@ -69,12 +71,16 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{benchmark.name}: {'failed' if output is None else 'complete'} {took}", file=sys.stderr)
         if output is None:
             failed.append(benchmark.name)
-        elif options.write:
+            continue
+        tables |= sections(output)
+        if options.write:
             try:
                 write(sections(output))
             except TableError as error:
                 print(f"{benchmark.name}: {error}", file=sys.stderr)
                 failed.append(benchmark.name)
+    if tables and not options.tiny:
+        print(f"The run is in {write_run(tables)}. `make bench-history` draws all runs.", file=sys.stderr)
     if failed:
         print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
