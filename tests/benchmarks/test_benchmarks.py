@@ -17,7 +17,9 @@ from tests.support.servers import migrated_database
 os.environ[sizes.VARIABLE] = sizes.TINY  # before a benchmark is imported: only benchmarks read it
 
 # What other benchmarks use, and what measures nothing
-SHARED = {"__main__", "catalog", "floor", "load", "peers", "processes", "sizes", "tables"}
+SHARED = {
+    "__main__", "catalog", "floor", "goals", "history", "load", "measurements", "peers", "processes", "sizes", "tables",
+}  # fmt: skip
 NO_PROCESSES = {"metrics", "bluetooth"}
 ORIGIN = re.compile(
     r"^Taken at commit `[0-9a-f]{7,}`( with changes)? on \d+ [A-Z][a-z]+ \d{4}, on \d+ cores \(.+\) with \d+ GiB"
