@@ -86,6 +86,7 @@ ADVERTISED_NAMES = ColumnDecision("a secret that is made once for each enrolment
 BOX_ENTRY_HASH = ColumnDecision("the number names the entry")
 BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's log")
 CALLER_OF_CHANGE = ColumnDecision("it is the caller of a change that is recorded")
+CELL = ColumnDecision("the settings of the operator name the cell, too")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
 COPY_OF_ASSIGNMENT = ColumnDecision("it is made from exclusive assignments, which are recorded")
@@ -319,6 +320,11 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "odometer_since": _of(WRITTEN, NOBODY, READING),
         "odometer_times": _of(WRITTEN, NOBODY, READING),
         "read_quarter": _of(MADE_AGAIN, NOBODY, READING),
+    },
+    "cell": {
+        "cell_id": _of(OF_SERVER, NOBODY, CELL),
+        "number": _of(OF_SERVER, NOBODY, CELL),
+        "name": _of(OF_SERVER, NOBODY, CELL),
     },
     "change": {
         "class": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),

@@ -26,7 +26,7 @@ def test_which_settings_are_secret() -> None:
 
     The master key is not among them, because its file has rules of its own.
     """
-    assert set(SECRETS) == {"database_url", "mail_password", "mqtt_url", "read_database_url"}
+    assert set(SECRETS) == {"cells", "database_url", "mail_password", "mqtt_url", "read_database_url"}
 
 
 def test_a_command_uses_the_file(dsn: str, tmp_path: Path) -> None:

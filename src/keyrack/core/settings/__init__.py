@@ -12,6 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keyrack.core.settings.batches import Batches
+from keyrack.core.settings.cells import MAIN, Cell, Cells, CellSettings
 from keyrack.core.settings.checkpoints import Checkpoints
 from keyrack.core.settings.config_file import (
     ConfigurationError,
@@ -57,6 +58,8 @@ __all__ = [
     "REMOVED_IN",
     "RENAMED",
     "SUPERVISED",
+    "Cell",
+    "CellSettings",
     "ConfigurationError",
     "DuplicateSettingError",
     "Origin",
@@ -92,6 +95,7 @@ class Settings(
     Maps,
     Live,
     Edge,
+    Cells,
     Storage,
     Monitoring,
     Tracing,
@@ -149,11 +153,35 @@ class Settings(
                 raise ValueError(f"{part!r} is a network with host bits set")
         return value
 
+    @field_validator("cells")
+    @classmethod
+    def _have_their_own_databases(cls, value: tuple[CellSettings, ...], about: ValidationInfo) -> Any:
+        for cell in value:
+            if cell.url == about.data.get("database_url"):
+                raise ValueError(f"cell {cell.name} has the address of KEYRACK_DATABASE_URL, the database of cell 0")
+        return value
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, value: str) -> str:
         origins(value)
         return value
+
+    @property
+    def all_cells(self) -> tuple[Cell, ...]:
+        """All cells, cell 0 first: its database is `database_url` or the embedded one."""
+        return (Cell(0, MAIN, self), *(Cell(cell.number, cell.name, self.for_cell(cell)) for cell in self.cells))
+
+    def for_cell(self, cell: CellSettings) -> Self:
+        """The settings with the database of a cell, as if there were no other one."""
+        return self.model_copy(
+            update={
+                "database_url": cell.url,
+                "database_direct_url": cell.direct_url,
+                "read_database_url": cell.read_url,
+                "cells": (),
+            }
+        )
 
     @property
     def metrics_at(self) -> tuple[str, int] | None:

@@ -7,6 +7,7 @@ error: a limit or a network that the operator believes to have set must take eff
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import stat
@@ -36,7 +37,7 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value of the file, as text, with its line and its key.
+    """A value of the file, as text, with its line and its key. Tables are text in JSON.
 
     The key differs from the name of the setting if the file uses an old name.
     """
@@ -184,11 +185,15 @@ def _plain(value: object, label: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in cast("list[object]", value)):
+        return json.dumps(value, default=str)
     raise ConfigurationError(f"{label} must be a quoted string, a number, true or false.")
 
 
 def _line(text: str, name: str) -> int:
-    match = re.search(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", text, re.MULTILINE)
+    match = re.search(
+        rf"^[ \t]*(?:\[\[[ \t]*{re.escape(name)}\b|[\"']?{re.escape(name)}[\"']?[ \t]*=)", text, re.MULTILINE
+    )
     return text.count("\n", 0, match.start()) + 1 if match else 1
 
 

@@ -184,16 +184,21 @@ class Storage(BaseSettings):
     @field_validator("database_url", "database_direct_url", "read_database_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                parts = urlsplit(value)
-                hosts = parts.netloc.rpartition("@")[2].split(",")
-                right = parts.scheme in ("postgresql", "postgres") and all(HOST.fullmatch(host) for host in hosts)
-            except ValueError:
-                right = False
-            if not right:  # the value may contain a password, so the error does not repeat it
-                raise ValueError(
-                    "the value is not an address of the form postgresql://user:password@host:port/name. In the user "
-                    "name and the password, write : / ? # [ ] @ and % as %3A %2F %3F %23 %5B %5D %40 and %25"
-                )
-        return value
+        return database_address(value)
+
+
+def database_address(value: str | None) -> str | None:
+    """The address, which may be None. Raises `ValueError` for any other text, without repeating a password."""
+    if value is not None:
+        try:
+            parts = urlsplit(value)
+            hosts = parts.netloc.rpartition("@")[2].split(",")
+            right = parts.scheme in ("postgresql", "postgres") and all(HOST.fullmatch(host) for host in hosts)
+        except ValueError:
+            right = False
+        if not right:
+            raise ValueError(
+                "the value is not an address of the form postgresql://user:password@host:port/name. In the user "
+                "name and the password, write : / ? # [ ] @ and % as %3A %2F %3F %23 %5B %5D %40 and %25"
+            )
+    return value

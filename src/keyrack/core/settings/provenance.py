@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.config_file import KEYS, VARIABLE, entries, masked, named, nearest
@@ -83,6 +83,9 @@ def printable(value: object) -> Any:
         return "***"
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, tuple):  # tables of the configuration file
+        tables = cast("tuple[BaseModel, ...]", value)
+        return [{name: printable(member) for name, member in table.model_dump().items()} for table in tables]
     return masked(value) if isinstance(value, str) else value
 
 
