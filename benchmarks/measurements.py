@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from benchmarks.tables import END, MARKER, ROOT, sections
+from benchmarks.tables import END, MARKER, ROOT, git, sections
 
 RUNS = ROOT / "benchmarks" / "runs"
 DOCUMENTS = ("benchmarks/results.md", "docs/performance.md")  # the second one had the tables before the first existed
@@ -129,19 +128,13 @@ def _parsed(document: str) -> Iterator[Measurement]:
 
 def _commits() -> Sequence[str]:
     """The first seven digits of all commits, oldest first."""
-    return [line[:7] for line in _git("log", "--reverse", "--format=%H").splitlines()]
+    return [line[:7] for line in git("log", "--reverse", "--format=%H").splitlines()]
 
 
 def _versions() -> Iterator[str]:
     """The text of each version of the documents."""
     for document in DOCUMENTS:
-        for commit in _git("log", "--format=%H", "--", document).split():
-            text = _git("show", f"{commit}:{document}")
+        for commit in git("log", "--format=%H", "--", document).split():
+            text = git("show", f"{commit}:{document}")
             if MARKER.search(text):
                 yield text
-
-
-def _git(*arguments: str) -> str:
-    """The output of a command of Git, empty without a repository."""
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True).stdout

@@ -56,17 +56,19 @@ def origin() -> str:
 
 def _commit() -> str:
     """The commit of the checkout, and whether files differ from it."""
-    try:
-        commit = _git("rev-parse", "--short", "HEAD")
-        changes = _git("status", "--porcelain", "--", *MEASURED)
-    except (OSError, subprocess.CalledProcessError):
+    commit = git("rev-parse", "--short", "HEAD")
+    if not commit:
         return "an unknown commit"
-    return f"commit `{commit}`" + (" with changes" if changes else "")
+    return f"commit `{commit}`" + (" with changes" if git("status", "--porcelain", "--", *MEASURED) else "")
 
 
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def git(*arguments: str) -> str:
+    """The output of a command of Git, empty without Git or a repository."""
+    try:
+        result = subprocess.run(["git", "-C", str(ROOT), *arguments], check=False, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return result.stdout.strip()
 
 
 def machine() -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,13 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert measurement.cell("GET /cars", "p50 ms") == "1,500.5"
     assert measurement.cell("GET /cars", "p99 ms") is None
     assert measurement.cell("GET /users", "p50 ms") is None
+
+
+def test_the_origin_of_a_table_is_read_as_it_was_written() -> None:
+    measurement = parse("some reads", f"{tables.origin()}\n\n| | ms |\n|---|---|\n| GET /cars | 1 |\n")
+    assert measurement is not None
+    assert measurement.commit
+    assert measurement.machine.startswith(f"{os.cpu_count()} cores")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tables": [{}]}', '{"tables": 1}'])
@@ -104,7 +113,7 @@ def test_the_command_names_a_damaged_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text("{")
-    monkeypatch.setattr(measurements.all_measurements, "__defaults__", (tmp_path,))
+    monkeypatch.setattr("benchmarks.history.all_measurements", partial(measurements.all_measurements, tmp_path))
     assert main(["--output", str(tmp_path / "page.html")]) == 1
     assert "run.json is not a run of benchmarks" in capsys.readouterr().err
 
