@@ -1,4 +1,4 @@
-"""A database knows which cell it is, and gives ids of the cell's range."""
+"""A database knows its cell, and gives ids of its range."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def number(dsn: str, cell: int, name: str) -> None:
 
 
 def made(sql: Sql) -> set[int]:
-    """The ids of a new customer, a manager, a client and a person."""
+    """The ids of a new customer, manager, client and person."""
     return {
         sql.value("insert into customer (name) values ('a') returning customer_id"),
         sql.value("insert into manager (username, password_hash) values ('a', 'x') returning manager_id"),

@@ -1,7 +1,7 @@
-"""The ids of each cell: ranges of equal size, so that no two cells give the same id.
+"""The range of ids of each cell. No two cells give the same id.
 
 A cell gives ids of its own range to customers, managers, machine clients and persons. Each keeps its id when it moves
-to another cell, so an id tells where it was made, not where it is.
+to another cell. So an id says where the row was made, not where it is.
 """
 
 from __future__ import annotations

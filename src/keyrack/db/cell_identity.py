@@ -1,4 +1,4 @@
-"""The cell that a database is: its number, its name and the range of its ids."""
+"""The number, the name and the range of ids of a cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUND_IDS: LiteralString = "select bound_cell_ids($1, $2)"
 
 
 class WrongCell(Exception):
-    """The database is another cell than the settings say; the text is for the operator."""
+    """The database is another cell than expected. The text is for operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CellIdentity:
 
 
 async def read_identity(statements: Statements) -> CellIdentity:
-    """The cell that this database is; cell 0, `main`, unless it was numbered."""
+    """The cell in this database: cell 0, `main`, unless it was numbered."""
     (row,) = await statements.fetch(READ)
     return CellIdentity(row["number"], row["name"])
 
@@ -49,7 +49,7 @@ async def require_identity(statements: Statements, cell: Cell) -> None:
 
 
 async def number_cell(connection: Statements, number: int, name: str) -> None:
-    """Make an empty database the cell with this number and name, and bound its ids to the cell's range.
+    """Number an empty database as a cell, and bound its ids.
 
     If the database is that cell already, it gets the name, and its ids are bounded. Raises `WrongCell` if it is another
     numbered cell, or cell 0 with rows.

@@ -1,4 +1,4 @@
-"""Cells in the settings: a list of tables in the configuration file, a file of their own, or JSON."""
+"""Cells in the settings: in the configuration file, a file, or JSON."""
 
 from __future__ import annotations
 

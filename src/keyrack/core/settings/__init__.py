@@ -169,11 +169,11 @@ class Settings(
 
     @property
     def all_cells(self) -> tuple[Cell, ...]:
-        """All cells, cell 0 first: its database is `database_url` or the embedded one."""
+        """All cells. Cell 0 is first, with `database_url` or the embedded database."""
         return (Cell(0, MAIN, self), *(Cell(cell.number, cell.name, self.for_cell(cell)) for cell in self.cells))
 
     def for_cell(self, cell: CellSettings) -> Self:
-        """The settings with the database of a cell, as if there were no other one."""
+        """The settings with the database of one cell, and no further cells."""
         return self.model_copy(
             update={
                 "database_url": cell.url,

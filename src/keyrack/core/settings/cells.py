@@ -1,4 +1,4 @@
-"""Settings of cells: further databases at the same address, each with customers of its own."""
+"""Settings of cells: databases with customers of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMBERS = "name, number, url, direct_url, read_url"
 
 
 class CellSettings(BaseModel):
-    """One `[[cells]]`: a database that is a complete Keyrack with its own customers."""
+    """One `[[cells]]`: a complete Keyrack with its own customers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -78,7 +78,7 @@ class Cells(BaseSettings):
 
 
 def _tables(value: Any) -> Sequence[object]:
-    """The tables of a text in TOML or JSON, or of a list."""
+    """The tables of a text or a list. A text is TOML or JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value) if value.lstrip().startswith("[{") else tomllib.loads(value)
