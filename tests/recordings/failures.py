@@ -143,7 +143,7 @@ def _forms(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
 
 def _members(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
     """Bodies with invalid members."""
-    good = bench.call(row).body
+    good = bench.call(row).body or {}  # an optional body is not sent by default
     for title, body in _mutants(row, good):
         call = bench.call(row)
         call.body = body
