@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keyrack.core.settings.batches import Batches
-from keyrack.core.settings.cells import MAIN, Cell, Cells, CellSettings
+from keyrack.core.settings.cells import MAIN, Cells, CellSettings
 from keyrack.core.settings.checkpoints import Checkpoints
 from keyrack.core.settings.config_file import (
     ConfigurationError,
@@ -217,3 +218,12 @@ class Settings(
     def iq(self) -> str:
         """The product type that also provides telemetry and location."""
         return f"{self.brand} IQ"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell with the settings of the process for it. Cell 0 has the settings as they are."""
+
+    number: int
+    name: str
+    settings: Settings

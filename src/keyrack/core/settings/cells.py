@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode
@@ -15,9 +14,6 @@ from keyrack.core.cell_ids import MOST_CELLS
 from keyrack.core.settings.database import database_address
 from keyrack.core.settings.secret_files import SECRET
 from keyrack.core.settings.value_errors import ValueForm
-
-if TYPE_CHECKING:
-    from keyrack.core.settings import Settings
 
 MAIN = "main"  # name of cell 0, whose database is KEYRACK_DATABASE_URL
 MEMBERS = "name, number, url, direct_url, read_url"
@@ -40,15 +36,6 @@ class CellSettings(BaseModel):
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
         return database_address(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell with the settings of the process for it. Cell 0 has the settings as they are."""
-
-    number: int
-    name: str
-    settings: Settings
 
 
 class Cells(BaseSettings):
