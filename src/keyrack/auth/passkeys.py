@@ -7,52 +7,27 @@ drivers have separate passkeys, even on one host: see `PasskeyOwners`.
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.authentication.verify_authentication_response import VerifiedAuthentication
-from webauthn.helpers import (
-    base64url_to_bytes,
-    bytes_to_base64url,
-    parse_authentication_credential_json,
-    parse_client_data_json,
-    parse_registration_credential_json,
-)
-from webauthn.helpers.cose import COSEAlgorithmIdentifier
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    CredentialDeviceType,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from keyrack.auth import browser_state, login_challenges
+from keyrack.core.base64url import base64url
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, Unprocessable, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
 from keyrack.db.encryption.cipher import Encryption
 
+if TYPE_CHECKING:
+    from keyrack.auth.webauthn_messages import Options, VerifiedAssertion
+
 log = structlog.get_logger("keyrack.logins")
 
-ALGORITHMS = [
-    COSEAlgorithmIdentifier.ECDSA_SHA_256,
-    COSEAlgorithmIdentifier.EDDSA,
-    COSEAlgorithmIdentifier.RSASSA_PKCS1_v1_5_SHA_256,
-]
 LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 
 NO_PASSKEYS = ErrorCode(
@@ -125,13 +100,6 @@ from passkey p join manager m using (manager_id) where p.credential_id = $1 and 
 )
 
 
-class RegistrationOptions(NamedTuple):
-    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON), and the challenge in them."""
-
-    options: dict[str, Any]
-    challenge: bytes
-
-
 class VerifiedPasskey(NamedTuple):
     """A passkey that has signed a challenge: the row of `PasskeyOwners.find`, and the `amr` values."""
 
@@ -153,13 +121,13 @@ async def create_registration_options(statements: Statements, settings: Settings
     made = await registration_options(
         statements, MANAGERS, settings, manager, manager_row["username"], manager_row["subject"]
     )
-    await login_challenges.store_registration(statements, manager, bytes_to_base64url(made.challenge), made.challenge)
+    await login_challenges.store_registration(statements, manager, base64url(made.challenge), made.challenge)
     return made.options
 
 
 async def registration_options(
     statements: Statements, owners: PasskeyOwners, settings: Settings, owner: int, name: str, handle: UUID
-) -> RegistrationOptions:
+) -> Options:
     """The options for a new passkey of this owner. The caller stores the challenge.
 
     Raises `Conflict` if none can be added.
@@ -168,19 +136,10 @@ async def registration_options(
     has = await statements.fetch(owners.passkeys, owner)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(owners.too_many)
-    options = generate_registration_options(
-        rp_id=rp,
-        rp_name="Keyrack",
-        user_name=name,
-        user_id=handle.bytes,
-        authenticator_selection=AuthenticatorSelectionCriteria(
-            resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
-        ),
-        exclude_credentials=[PublicKeyCredentialDescriptor(row["credential_id"]) for row in has],
-        supported_pub_key_algs=ALGORITHMS,
-        timeout=login_challenges.SECONDS * 1000,
-    )
-    return RegistrationOptions(json.loads(options_to_json(options)), options.challenge)
+    from keyrack.auth import webauthn_messages  # imports a large library
+
+    known = [row["credential_id"] for row in has]
+    return webauthn_messages.registration_options(rp, name, handle.bytes, known, login_challenges.SECONDS)
 
 
 async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
@@ -188,12 +147,13 @@ async def use_registration_challenge(statements: Statements, manager: int, crede
 
     The manager must have been given it. Raises `PasskeyNotVerified`.
     """
+    from keyrack.auth import webauthn_messages
+
     try:
-        parsed = parse_registration_credential_json(dict(credential))
-        challenge = parse_client_data_json(parsed.response.client_data_json).challenge
+        challenge = webauthn_messages.registration_challenge(credential)
     except Exception as error:  # untrusted input breaks the parser in many ways
         raise _unverified(error) from None
-    if not await login_challenges.registered(statements, manager, bytes_to_base64url(challenge)):
+    if not await login_challenges.registered(statements, manager, base64url(challenge)):
         raise PasskeyNotVerified
     return challenge
 
@@ -207,30 +167,23 @@ async def register(
     Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the owner's row
     locked. Raises `PasskeyNotVerified`, `Conflict`.
     """
+    from keyrack.auth import webauthn_messages
+
     rp = _host(owners, settings)
     if len(await connection.fetch(owners.passkeys, owner)) >= settings.passkeys_per_manager:
         raise Conflict(owners.too_many)
     try:
-        parsed = parse_registration_credential_json(dict(credential))
-        made = verify_registration_response(
-            credential=parsed,
-            expected_challenge=challenge,
-            expected_rp_id=rp,
-            expected_origin=sorted(owners.origins(settings)),
-            require_user_verification=True,
-            supported_pub_key_algs=ALGORITHMS,
-        )
+        made = webauthn_messages.verify_registration(credential, challenge, rp, owners.origins(settings))
     except Exception as error:  # untrusted input, as above
         raise _unverified(error) from None
     if len(made.credential_id) > LONGEST_ID:
         raise PasskeyNotVerified
-    hints = [each.value for each in parsed.response.transports or []]
     with on_constraint({owners.id_constraint: (Conflict, KNOWN)}):
         id = await connection.fetchval(
-            owners.insert, owner, made.credential_id, made.credential_public_key, made.sign_count, hints, made.aaguid,
-            name, made.credential_backed_up,
+            owners.insert, owner, made.credential_id, made.public_key, made.sign_count, made.transports, made.aaguid,
+            name, made.is_backed_up,
         )  # fmt: skip
-    return id, _kind(made.credential_device_type)
+    return id, made.amr
 
 
 async def create_authentication_options(
@@ -243,11 +196,11 @@ async def create_authentication_options(
     rp = owners.host(settings)
     if rp is None:
         return None
-    options = generate_authentication_options(
-        rp_id=rp, user_verification=UserVerificationRequirement.REQUIRED, timeout=browser_state.SECONDS * 1000
-    )
-    state = {"challenge": bytes_to_base64url(options.challenge)}
-    return json.loads(options_to_json(options)), await browser_state.add(vault, owners.purpose, cookie, state)
+    from keyrack.auth import webauthn_messages
+
+    options, challenge = webauthn_messages.authentication_options(rp, browser_state.SECONDS)
+    state = {"challenge": base64url(challenge)}
+    return options, await browser_state.add(vault, owners.purpose, cookie, state)
 
 
 async def verify_authentication(
@@ -263,42 +216,35 @@ async def verify_authentication(
     challenges = {state["challenge"] for state in await browser_state.valid(vault, owners.purpose, cookie)}
     if rp is None or not challenges:
         return None
+    from keyrack.auth import webauthn_messages
+
     async with db.transaction() as connection:
         try:
-            parsed = parse_authentication_credential_json(credential)
-            challenge = bytes_to_base64url(parse_client_data_json(parsed.response.client_data_json).challenge)
-            row = await connection.fetchrow(owners.find, parsed.raw_id)
-            if row is None or row["is_refused"] or not _is_of(parsed.response.user_handle, row["handle"]):
+            assertion = webauthn_messages.parse_assertion(credential)
+            row = await connection.fetchrow(owners.find, assertion.credential_id)
+            if row is None or row["is_refused"] or not _is_of(assertion.user_handle, row["handle"]):
                 return None
-            if challenge not in challenges:
+            if base64url(assertion.challenge) not in challenges:
                 return None
-            shown = verify_authentication_response(
-                credential=parsed,
-                expected_challenge=base64url_to_bytes(challenge),
-                expected_rp_id=rp,
-                expected_origin=sorted(owners.origins(settings)),
-                credential_public_key=row["public_key"],
-                credential_current_sign_count=0,  # compared below, so that a decrease is recorded
-                require_user_verification=True,
-            )
+            verified = webauthn_messages.verify_assertion(assertion, rp, owners.origins(settings), row["public_key"])
         except Exception as error:  # untrusted input, as above
             _unverified(error)
             return None
-        if not await browser_state.use(connection, challenge):
+        if not await browser_state.use(connection, base64url(assertion.challenge)):
             return None
-        return await _counted(connection, owners, row, shown)
+        return await _counted(connection, owners, row, verified)
 
 
 async def _counted(
-    connection: Connection, owners: PasskeyOwners, row: Row, shown: VerifiedAuthentication
+    connection: Connection, owners: PasskeyOwners, row: Row, verified: VerifiedAssertion
 ) -> VerifiedPasskey | None:
-    count = shown.new_sign_count
+    count = verified.sign_count
     if (count or row["sign_count"]) and count <= row["sign_count"]:
         log.warning("passkey counter decreased, passkey blocked", passkey=row["passkey_id"], alert=True)
         await connection.execute(owners.refuse, row["passkey_id"])
         return None
-    await connection.execute(owners.use, row["passkey_id"], count, shown.credential_backed_up)
-    return VerifiedPasskey(row, (_kind(shown.credential_device_type), "user", "mfa"))
+    await connection.execute(owners.use, row["passkey_id"], count, verified.is_backed_up)
+    return VerifiedPasskey(row, (verified.amr, "user", "mfa"))
 
 
 def _host(owners: PasskeyOwners, settings: Settings) -> str:
@@ -307,11 +253,6 @@ def _host(owners: PasskeyOwners, settings: Settings) -> str:
     if rp is None:
         raise Conflict(NO_PASSKEYS.format(url=owners.address(settings)))
     return rp
-
-
-def _kind(device: CredentialDeviceType) -> str:
-    """The key's name in RFC 8176: hardware-bound, or synced by software."""
-    return "hwk" if device is CredentialDeviceType.SINGLE_DEVICE else "swk"
 
 
 def _is_of(sent: bytes | None, handle: UUID) -> bool:
