@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import asyncpg
+import httpx
 
 from keyrack.core.settings import CellSettings, Settings
 from keyrack.db.cell_identity import number_cell
 from keyrack.db.connection import Connection
-from tests.support.servers import TESTS, migrated_database
+from tests.support.database_proxy import DatabaseProxy
+from tests.support.people import Town, fetch
+from tests.support.servers import TESTS, RunningServer, Sql, migrated_database
 
 NORTH = "north"  # the name of cell 1
 # Only ids of customers, managers and persons differ between cells. Tests expect that an id of another person's row is
@@ -43,3 +47,32 @@ async def _number(dsn: str, number: int, name: str) -> None:
             await raw.execute(APART)
     finally:
         await raw.close()
+
+
+@dataclass
+class TwoCells:
+    """A server with cell 0 and cell 1. `proxies` stand before their databases."""
+
+    server: RunningServer
+    towns: tuple[Town, Town]
+    proxies: tuple[DatabaseProxy, DatabaseProxy]
+
+    def ready(self) -> httpx.Response:
+        return fetch("GET", f"{self.server.url}/health/ready")
+
+    def states(self) -> dict[str, str]:
+        """The state of each cell by its name."""
+        return {cell["name"]: cell["status"] for cell in self.ready().json()["cells"]}
+
+
+@contextlib.contextmanager
+def two_cells(server: str, settings: Settings) -> Iterator[TwoCells]:
+    """A server with cell 0 and cell 1, on databases of their own."""
+    with migrated_database(server) as main, second_cell(server) as cell:
+        proxies = DatabaseProxy(main), DatabaseProxy(cell.url)
+        sqls = Sql(main), Sql(cell.url)
+        north = cell.model_copy(update={"url": proxies[1].dsn})
+        with RunningServer(with_cells(settings, north), proxies[0].dsn) as running:
+            yield TwoCells(running, (Town(sqls[0], running), Town(sqls[1], running)), proxies)
+        for each in (*sqls, *proxies):
+            each.close()

@@ -38,16 +38,23 @@ AWAY = (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable)
 class CellDirectory:
     """The credentials in the database of one cell, over connections of its own.
 
-    `run` keeps `is_reachable` true while the cell answers, and calls `on_change` after every change of its access.
+    `run` keeps `is_reachable` true while the cell answers, and calls `on_change` after every change of its access. The
+    owner sets `is_checked` once the database is known to be that of the cell.
     """
 
     def __init__(self, cell: Cell, dsn: str, on_change: Callable[[], None]) -> None:
         self.cell = cell
-        self.is_reachable = False
+        self.is_checked = False
+        self._answers = False
         self._dsn = dsn
         self._on_change = on_change
         self._changes: asyncpg.Record | None = None
         self._db: Database | None = None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the cell can be asked."""
+        return self.is_checked and self._answers
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -69,7 +76,7 @@ class CellDirectory:
         except AWAY as error:
             self._lost(error)
             return
-        self.is_reachable = True
+        self._answers = True
         if changes != self._changes:
             self._changes = changes
             self._on_change()
@@ -124,9 +131,9 @@ class CellDirectory:
     def _lost(self, error: BaseException) -> None:
         if not (isinstance(error, Unavailable) or is_interruption(error)):
             log.error("cell lookup failed", cell=self.cell.name, error=error, alert=True)
-        elif self.is_reachable:
+        elif self._answers:
             seldom.warning("cell away", error=error.__cause__ or error, cell=self.cell.name, throttle_by=self.cell.name)
-        self.is_reachable = False
+        self._answers = False
 
 
 class MissLimit:

@@ -45,9 +45,10 @@ class ServedCell:
     An application that has not started answers 503 by itself.
     """
 
-    def __init__(self, cell: Cell, dsn: str, app: BasePathMiddleware) -> None:
+    def __init__(self, cell: Cell, dsn: str, app: BasePathMiddleware, on_change: Callable[[], None]) -> None:
         self.cell = cell
         self.app = app
+        self.directory = CellDirectory(cell, dsn, on_change)
         self.is_started = False
         self._dsn = dsn
         self._end = asyncio.Event()
@@ -57,6 +58,7 @@ class ServedCell:
     async def start(self) -> None:
         """Check the database and start the application. Raises the cause if that fails."""
         await require_usable(self.cell, self._dsn)
+        self.directory.is_checked = True
         started: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         first = True
 
@@ -114,10 +116,10 @@ class CellRouter:
     def __init__(self, cells: Sequence[tuple[Cell, str, BasePathMiddleware]], settings: Settings, site: Site) -> None:
         self.failure: Exception | None = None  # why the startup failed
         self._settings = settings
-        self._cells = [ServedCell(*each) for each in cells]
         self._cors = Cors(settings) if settings.origins else None
         self._finder = CellFinder(settings.cell_miss_rate_per_address)
-        self._finder.directories = tuple(CellDirectory(cell, dsn, self._finder.forget) for cell, dsn, _ in cells)
+        self._cells = [ServedCell(*each, self._finder.forget) for each in cells]
+        self._finder.directories = tuple(served.directory for served in self._cells)
         self._api_key_header = f"{settings.brand}-API-Key".lower()
         self._public = _public_paths(site)
         self._of_all = {JWKS: self._own(self._jwks), READY: self._own(self._ready), HEALTH: self._own(self._health)}
@@ -167,8 +169,8 @@ class CellRouter:
                 return self._cells[place]
             is_unknown = is_unknown or credential.kind.is_secret
         if is_unknown:
-            for served, directory in zip(self._cells, self._finder.directories, strict=True):
-                if not directory.is_reachable:
+            for served in self._cells:
+                if not served.directory.is_reachable:
                     return served
         return self._first_started()
 

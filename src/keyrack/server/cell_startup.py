@@ -62,13 +62,25 @@ async def migrate(cell: Cell, dsn: str) -> None:
     await schema_version.migrate(address, cell.settings)
 
 
-async def migrate_all(cells: tuple[Cell, ...]) -> None:
+async def migrate_others(cells: tuple[Cell, ...]) -> None:
     """Migrate each cell after cell 0. One that cannot be used stays away, which the log reports."""
     for cell in cells[1:]:
         try:
-            await migrate(cell, cell.settings.database_url or "")
+            await migrate(cell, _address(cell))
         except NOT_USABLE as error:
             report(cell, error)
+
+
+async def prepare(cell: Cell) -> None:
+    """Migrate and check the database of a cell that is not cell 0. Raises one of `NOT_USABLE`."""
+    await migrate(cell, _address(cell))
+    await require_usable(cell, _address(cell))
+
+
+def _address(cell: Cell) -> str:
+    address = cell.settings.database_url
+    assert address is not None  # noqa: S101 - only cell 0 can be the embedded database
+    return address
 
 
 def report(cell: Cell, error: BaseException) -> None:

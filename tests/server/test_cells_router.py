@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 
-import httpx
 import pytest
 
 from keyrack.core.cell_ids import id_range
 from keyrack.core.error_codes import DATABASE_AWAY, NO_CUSTOMER
 from keyrack.core.settings import CellSettings, Settings
-from tests.support.cells import NORTH, second_cell, with_cells
+from tests.support.cells import NORTH, TwoCells, second_cell, with_cells
 from tests.support.database_proxy import DatabaseProxy
 from tests.support.people import Person, Town, fetch, refused
 from tests.support.servers import RunningServer, Sql, eventually, migrated_database
-
-
-@dataclass
-class TwoCells:
-    """A server with cell 0 and cell 1. `proxies` stand before their databases."""
-
-    server: RunningServer
-    towns: tuple[Town, Town]
-    proxies: tuple[DatabaseProxy, DatabaseProxy]
-
-    def ready(self) -> httpx.Response:
-        return fetch("GET", f"{self.server.url}/health/ready")
-
-    def states(self) -> dict[str, str]:
-        """The state of each cell by its name."""
-        return {cell["name"]: cell["status"] for cell in self.ready().json()["cells"]}
-
-
-@pytest.fixture(scope="module")
-def two(database_server: str, settings: Settings) -> Iterator[TwoCells]:
-    with migrated_database(database_server) as main, second_cell(database_server) as cell:
-        proxies = DatabaseProxy(main), DatabaseProxy(cell.url)
-        sqls = Sql(main), Sql(cell.url)
-        north = cell.model_copy(update={"url": proxies[1].dsn})
-        with RunningServer(with_cells(settings, north), proxies[0].dsn) as server:
-            yield TwoCells(server, (Town(sqls[0], server), Town(sqls[1], server)), proxies)
-        for each in (*sqls, *proxies):
-            each.close()
-
-
-@pytest.fixture(scope="module")
-def people(two: TwoCells) -> tuple[Person, Person]:
-    """A manager with a customer in each cell."""
-    return two.towns[0].person("main"), two.towns[1].person("north")
 
 
 def test_each_customer_is_served_and_worked_for_in_its_cell(people: tuple[Person, Person]) -> None:
