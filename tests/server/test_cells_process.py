@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from keyrack.core.settings import Settings
+from tests.ops.monitoring.scrape import shown
 from tests.support.cells import NORTH, second_cell
 from tests.support.people import Person, Town, fetch
 from tests.support.servers import Process, RunningServer, Sql, eventually, fresh_database, migrated_database
@@ -32,7 +34,7 @@ select count(*) from pg_stat_activity where application_name = 'keyrack worker' 
 
 @dataclass
 class Databases:
-    """The databases of cell 0 and of cell 1, and the variables of a process for both."""
+    """The databases of cell 0 and cell 1, and variables for both."""
 
     main: str
     north: str
@@ -81,6 +83,20 @@ def test_a_server_refuses_another_cell_as_cell_0(databases: Databases) -> None:
     assert server.popen.stderr is not None
     assert server.popen.wait() == 1
     assert f"says that it is cell 1, {NORTH}" in server.popen.stderr.read()
+
+
+def test_metrics_of_the_database_have_the_name_of_the_cell(databases: Databases, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    worker = Process("work", env=databases.env() | {"KEYRACK_METRICS": "127.0.0.1:0"}, log=log)
+    try:
+        port = shown(log)
+        up = [({"cell": "main"}, 1.0), ({"cell": NORTH}, 1.0)]
+        page = eventually(lambda: (page := port.scrape()).samples["keyrack_database_up"] == up and page, "both cells")
+        for name in ("main", NORTH):
+            assert page.one("keyrack_operations_pending", cell=name) == 0
+        assert page.samples["keyrack_process_up"] == [({"process": "0"}, 1.0)]
+    finally:
+        assert worker.stop() == 0
 
 
 def test_a_worker_of_one_cell_works_for_it_alone(databases: Databases, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a database server, which a test can cut and restore."""
+"""A TCP proxy of a database server, which a test can cut."""
 
 from __future__ import annotations
 

@@ -168,7 +168,10 @@ def revoked_token(request: RoutedRequest) -> str | None:
 
 
 def client_id(request: RoutedRequest) -> str | None:
-    """The id of a machine client, in the header or the form (RFC 6749, section 2.3.1)."""
+    """The id of a machine client.
+
+    It is in the header or in the form (RFC 6749, section 2.3.1).
+    """
     scheme, _, encoded = (request.header("authorization") or "").partition(" ")
     if scheme.lower() != "basic":
         return request.form_value("client_id")
@@ -311,7 +314,7 @@ CHALLENGES = {
 
 @lru_cache(maxsize=1024)
 def kinds_of(path: str) -> tuple[CredentialKind, ...]:
-    """The kinds of credentials that a request for this path can have, in their order."""
+    """The kinds of credentials of a path, in their order."""
     return tuple(kind for kind in CREDENTIALS if not kind.paths or any(_is_at(path, place) for place in kind.paths))
 
 

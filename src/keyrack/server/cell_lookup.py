@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from math import ceil
 
 import asyncpg
 import structlog
@@ -82,7 +83,10 @@ class CellDirectory:
             self._on_change()
 
     async def find(self, credential: Credential) -> int:
-        """1 or more if the cell has the credential, 0 if not, and -1 if the cell does not answer."""
+        """The result of the SQL of the credential's kind.
+
+        It is 0 if the cell does not have the credential, and -1 if the cell does not answer.
+        """
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 if credential.kind.sql is None:
@@ -146,8 +150,8 @@ class MissLimit:
     def check(self, address: str) -> None:
         """Raises `TooManyRequests` beyond the rate."""
         misses = self._present(address)
-        if misses >= self._rate:
-            raise TooManyRequests(max(1, round((misses - self._rate + 1) * 60 / self._rate)))
+        if misses + 1 > self._rate:
+            raise TooManyRequests(max(1, ceil((misses + 1 - self._rate) * 60 / self._rate)))
 
     def count(self, address: str) -> None:
         misses = self._present(address)
@@ -180,9 +184,9 @@ class CellFinder:
         self._generation += 1
 
     async def find(self, credential: Credential, address: str) -> int | None:
-        """The place of the credential's cell in `directories`, or None if no reachable cell has it.
+        """The place of the credential's cell in `directories`.
 
-        Raises `TooManyRequests` if the client's address has sent too many unknown credentials.
+        None if no reachable cell has it. Raises `TooManyRequests` if the address has sent too many unknown ones.
         """
         key = credential.kind.name, credential.parameter
         place, generation, until = self._answers.get(key, (None, -1, 0.0))

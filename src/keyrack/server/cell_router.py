@@ -13,21 +13,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import structlog
-
 from keyrack.api.auth_schemes import PublicAuth
+from keyrack.api.rate_limits import network
 from keyrack.core.errors import Refusal, Unavailable
 from keyrack.core.settings import Cell, Settings
 from keyrack.http.base_path import Asgi, BasePathMiddleware, Scope, below_base, refuse
 from keyrack.http.cors import Cors
 from keyrack.http.drive_app import DRIVE, DRIVE_API
+from keyrack.http.package_index import PACKAGES
 from keyrack.http.page_router import BELOW, Site
 from keyrack.http.routes import ALL
-from keyrack.server.cell_credentials import CHALLENGES, RoutedRequest, credentials_of, kinds_of
+from keyrack.server.cell_credentials import CHALLENGES, CREDENTIALS, RoutedRequest, credentials_of, kinds_of
 from keyrack.server.cell_lookup import AWAY, CellDirectory, CellFinder
 from keyrack.server.cell_startup import NOT_USABLE, UNFIT, keep_trying, require_usable
-
-log = structlog.get_logger("keyrack.cells")
 
 LONGEST_BODY = 65_536  # bytes of a body that is read to find its cell; the cell rejects longer ones
 JWKS, READY, HEALTH = "/.well-known/jwks.json", "/health/ready", "/health"
@@ -88,7 +86,7 @@ class ServedCell:
         return self._last_keys
 
     async def ask(self, path: str) -> tuple[int, Headers, bytes]:
-        """The status, the headers and the body of the application's own answer for a path."""
+        """The application's answer for a path: status, headers and body."""
         answer: dict[str, Any] = {"status": 503, "headers": [], "body": b""}
 
         async def receive() -> dict[str, Any]:
@@ -159,7 +157,7 @@ class CellRouter:
 
         A secret that no reachable cell has may be of one that is away, which answers 503. Raises `TooManyRequests`.
         """
-        address = (scope.get("client") or ("",))[0]
+        address = network((scope.get("client") or ("",))[0])
         is_unknown = False
         for credential in credentials_of(request):
             place = await self._finder.find(credential, address)
@@ -218,7 +216,8 @@ class CellRouter:
         first: dict[str, Any] = next((each for each in cells if (each["status"] == "ok") is is_ready), cells[0])
         state = {name: value for name, value in first.items() if name not in ("name", "number")}
         body = json.dumps({**state, "cells": cells}).encode()
-        await _send(scope, send, 200 if is_ready else 503, body, [(b"cache-control", b"no-store")])
+        headers = [(b"cache-control", b"no-store"), *([] if is_ready else [(b"retry-after", b"1")])]
+        await _send(scope, send, 200 if is_ready else 503, body, headers)
 
     async def _health(self, scope: Scope, receive: Any, send: Any) -> None:
         """The answer of the first cell that serves, else that of cell 0."""
@@ -260,17 +259,20 @@ def _public_paths(site: Site) -> frozenset[str]:
     """Paths whose answer is the same for every cell: public documents, and pages before a sign-in."""
     documents = {row.path for row in ALL if isinstance(row.auth, PublicAuth)}
     pages = {BELOW + page.path for page in site.pages if page.is_public and page.method == "GET"}
-    return frozenset(path for path in documents | pages if not any(kind.paths == (path,) for kind in kinds_of(path)))
+    credentials = {path for kind in CREDENTIALS if not kind.has_body for path in kind.paths}
+    return frozenset((documents | pages) - credentials)
 
 
 def _is_file(path: str) -> bool:
     """Whether the path is of a static file: those of the console, its map, and the drivers' app."""
-    is_of_app = path.startswith(DRIVE) and path != DRIVE_API and not path.startswith(DRIVE_API + "/")
-    return is_of_app or path.startswith((f"{BELOW}/assets/", f"{BELOW}/map/", "/key-forms/", "/packages"))
+    if path == DRIVE_API or path.startswith(f"{DRIVE_API}/"):
+        return False
+    roots = (DRIVE, PACKAGES, f"{BELOW}/assets", f"{BELOW}/map", "/key-forms")
+    return path in roots or path.startswith(tuple(f"{root}/" for root in roots))
 
 
 async def _read(receive: Any, seconds: float) -> tuple[bytes, Callable[[], Awaitable[Any]]]:
-    """The body up to `LONGEST_BODY`, and a `receive` that delivers it again, with the rest.
+    """The body up to `LONGEST_BODY`, and a `receive` that delivers it again.
 
     A body that is too long or too slow is incomplete. The cell rejects it as it rejects every such body.
     """
@@ -292,7 +294,10 @@ async def _read(receive: Any, seconds: float) -> tuple[bytes, Callable[[], Await
 
 
 def _state(body: bytes) -> dict[str, Any]:
-    """The readiness in a cell's answer, or that of an application that has not started."""
+    """The readiness in a cell's answer.
+
+    An application that has not started answers with a plain text.
+    """
     with suppress(ValueError):
         return json.loads(body)
     return {"status": "unavailable", "reasons": [{"code": Unavailable().reason.code, "detail": Unavailable().text}]}
