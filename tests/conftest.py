@@ -21,9 +21,10 @@ import structlog
 
 from keyrack.auth import password_hashing
 from keyrack.core import log_config
-from keyrack.core.settings import Settings
+from keyrack.core.settings import CellSettings, Settings
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.browser import close_browser
+from tests.support.cells import second_cell
 from tests.support.people import CHEAP_COST, Person, Town
 from tests.support.servers import (
     RunningServer,
@@ -206,7 +207,17 @@ def sql(dsn: str) -> Iterator[Sql]:
 
 
 @pytest.fixture(scope="session")
-def settings() -> Settings:
+def cells(database_server: str) -> Iterator[tuple[CellSettings, ...]]:
+    """The cells of the shared server: none, or one more with KEYRACK_TEST_CELLS=1 (`make test-cells`)."""
+    if os.environ.get("KEYRACK_TEST_CELLS") != "1":
+        yield ()
+        return
+    with second_cell(database_server) as cell:
+        yield (cell,)
+
+
+@pytest.fixture(scope="session")
+def settings(cells: tuple[CellSettings, ...]) -> Settings:
     """Production settings without limits that a suite from one address would reach."""
     return patient_settings(
         login_rate_per_address=100_000,
@@ -217,6 +228,8 @@ def settings() -> Settings:
         webhook_allowed_networks="127.0.0.0/8",  # the network of the tests' receivers
         webhook_retry_first=0.2,
         webhook_retry_max=0.5,
+        cells=cells,
+        cell_miss_rate_per_address=1_000_000,
     )
 
 
@@ -227,8 +240,12 @@ def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def town(sql: Sql, server: RunningServer) -> Town:
-    return Town(sql, server)
+def town(sql: Sql, server: RunningServer, cells: tuple[CellSettings, ...]) -> Iterator[Town]:
+    """People whose customers alternate between the cells."""
+    others = [Sql(cell.url) for cell in cells]
+    yield Town(sql, server, others)
+    for other in others:
+        other.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from keyrack.http.routes import ALL
 from tests.support.cases import for_all
 from tests.support.drivers import as_driver, page_headers
 from tests.support.people import Person, Town, http_client
-from tests.support.servers import RunningServer, Sql
+from tests.support.servers import RunningServer
 
 KEY_REFUSED = {
     "statusCode": 401,
@@ -165,10 +165,10 @@ def anyone(server: RunningServer) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def ghost(town: Town, sql: Sql) -> Iterator[Person]:
+def ghost(town: Town) -> Iterator[Person]:
     """A manager whose token is valid after the manager was deleted."""
     person = town.person("ghost")
-    sql.execute("delete from manager where username = $1", person.username)
+    person.sql.execute("delete from manager where username = $1", person.username)
     yield person
     person.client.close()
 

@@ -102,7 +102,8 @@ def operation(person: Person) -> str:
 def event(person: Person) -> int:
     """An event whose number the neighbour has not reached. Each customer has a separate counter."""
     person.sql.execute(
-        "update event_counter set last_id = greatest(last_id, $1 * 1000) where customer_id = $1", person.customer
+        "update event_counter set last_id = greatest(last_id, $1 % 1000000 * 1000) where customer_id = $1",
+        person.customer,
     )
     return person.event(person.car(), person.user())
 

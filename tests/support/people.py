@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -247,29 +248,36 @@ class Serving(Protocol):
 
 
 class Town:
-    """Makes people, each with a separate customer."""
+    """Makes people, each with a separate customer.
 
-    def __init__(self, sql: Sql, server: Serving) -> None:
-        self._sql = sql
+    The customers alternate between the cells of the server: `sql`, then each of `others`.
+    """
+
+    def __init__(self, sql: Sql, server: Serving, others: Sequence[Sql] = ()) -> None:
+        self.sql = sql
+        self._next_cell = itertools.cycle((sql, *others))
         self._server = server
         self.password_hash = CHEAP.hash(PASSWORD)
 
-    def key(self, name: str = "tests") -> str:
+    def key(self, name: str = "tests", sql: Sql | None = None) -> str:
         secret = secret_hashes.new_secret()
-        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, secret_hashes.digest(secret))
+        statement = "insert into api_key (name, hash) values ($1, $2)"
+        (sql or self.sql).execute(statement, name, secret_hashes.digest(secret))
         return secret
 
-    def person(self, name: str, role: str = "Owner") -> Person:
+    def person(self, name: str, role: str = "Owner", sql: Sql | None = None) -> Person:
+        """A person in the next cell, or in that of `sql`."""
+        sql = sql or next(self._next_cell)
         unique = f"{name}-{os.getpid()}-{next(NUMBERS)}"
-        customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
-        self._sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
-        if self._sql.value(HAS_PROOFS):  # as `keyrack manager add` sets it
-            self._sql.execute(PROVEN, unique, unique)
-        has_roles = self._sql.value("select to_regclass('manager_role') is not null")
-        self._sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
-        key = self.key(unique)
+        customer = sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
+        sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
+        if sql.value(HAS_PROOFS):  # as `keyrack manager add` sets it
+            sql.execute(PROVEN, unique, unique)
+        has_roles = sql.value("select to_regclass('manager_role') is not null")
+        sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
+        key = self.key(unique, sql)
         client = http_client(base_url=self._server.url + "/v3")
-        person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
+        person = Person(name, customer, unique, PASSWORD, key, client, sql)
         form = {"username": unique, "password": PASSWORD, "grant_type": "password"}
         token = when_proven(lambda: client.post("/oauth2/token", data=form, headers={"vendor-API-Key": key}))
         assert token.status_code == 200, token.text
@@ -283,18 +291,18 @@ class Town:
 
     def another_fleet(self, person: Person, role: str = "Owner") -> Person:
         """The same manager, acting for another customer."""
-        customer = self._sql.value(
+        customer = person.sql.value(
             "insert into customer (name) values ($1) returning customer_id", f"{person.name}'s other"
         )
-        self._sql.execute(JOIN, person.username, customer, role)
+        person.sql.execute(JOIN, person.username, customer, role)
         other = replace(person, customer=customer, headers=person.headers | {"Customer-ID": str(customer)})
         eventually(lambda: other.get("/users").status_code == 200, "the other customer")
         return other
 
     def colleague(self, whole: Person, name: str, role: str) -> Person:
         """Another manager of the customer of `whole`."""
-        person = self.person(name, role)
-        self._sql.execute(JOIN, person.username, whole.customer, role)
+        person = self.person(name, role, whole.sql)
+        whole.sql.execute(JOIN, person.username, whole.customer, role)
         joined = replace(person, customer=whole.customer, headers=person.headers | {"Customer-ID": str(whole.customer)})
         mine = str(whole.customer)
         eventually(lambda: mine in [row["id"] for row in joined.get("/customers").json()], "the customer")

@@ -28,7 +28,6 @@ from keyrack.core.settings import Settings
 from keyrack.db import schema_version
 from keyrack.db.session_settings import session
 from keyrack.server import process as running
-from keyrack.server.worker import Worker, connect
 
 # Seconds for a condition to become true on any busy machine. A waiting test continues at once when it is.
 # A map in software rendering takes 7 s on two idle cores, and twenty times as long at a load of 40
@@ -213,13 +212,11 @@ class RunningServer:
         if not self._with_worker:
             await serving
             return
-        database = await connect(self._dsn, self.settings)
-        worker = Worker(database, self.settings)
-        working = asyncio.create_task(worker.run())
+        stop = asyncio.Event()
+        working = asyncio.create_task(running.run_worker(self.settings, self._dsn, stop))
         await serving
-        await worker.stop()
+        stop.set()
         await working
-        await database.close()
 
     def __enter__(self) -> RunningServer:
         self._thread.start()

@@ -376,6 +376,15 @@ export interface CarriedList {
   statusList: string;
 }
 
+/** The readiness of one cell. */
+export interface CellState {
+  name: string;
+  number: number;
+  status: "ok" | "unavailable";
+  reasons?: Why[];
+  warnings?: Why[];
+}
+
 export interface Change {
   id: number;
   time: string;
@@ -1279,6 +1288,7 @@ export interface ProductUpdate {
 export interface Ready {
   status: "ok";
   warnings?: Why[];
+  cells?: CellState[];
 }
 
 export interface RecoveryCodes {

@@ -32,6 +32,7 @@ from keyrack.core.settings import Settings
 from keyrack.core.systemd import NoListener
 from keyrack.db import schema_version, worker_wakeup
 from keyrack.db.audit_context import acting, operator
+from keyrack.db.cell_identity import WrongCell
 from keyrack.db.change_notifier import EVERYBODY, NOTHING, NOTIFY, Topics, encode_notifications
 from keyrack.db.connection import UNREACHABLE, Connection, Database, OutcomeUnknown, unreachable
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
@@ -140,7 +141,7 @@ async def open_database(settings: Settings, application: str = "keyrack command"
 # Errors whose messages are written for the operator
 TOLD_AS_THEY_ARE = (
     CommandFailed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
-    schema_version.SchemaError,
+    schema_version.SchemaError, WrongCell,
 )  # fmt: skip
 
 Work = Callable[..., Awaitable[CommandResult | ListResult]]

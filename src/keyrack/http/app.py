@@ -118,16 +118,17 @@ class UnknownRoute:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """404, after the checks of key and token."""
-        state, services = request_state(http.scope), self._server.services
+        state = request_state(http.scope)
         state.route = UNKNOWN
         try:
-            request_mode.set_mode(http, state, await services.authentication.caller(http, key=True, token=True))
+            authentication = self._server.services.authentication
+            request_mode.set_mode(http, state, await authentication.caller(http, key=True, token=True))
             error: Refusal = NotFound(NOTHING_HERE)
         except Refusal as refusal:
             error = refusal
         except Exception as unexpected:
             error = map_exception(unexpected, http.method, http.path, http.query_string)
-        mode = await request_mode.mode_of_error(http, state, error, lambda: services.authenticator)
+        mode = await request_mode.mode_of_error(http, state, error, lambda: self._server.services.authenticator)
         put_refusal(http, reply, error, self._server.settings, mode)
         request_mode.set_mode_header(state, reply)
 

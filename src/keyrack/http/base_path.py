@@ -78,9 +78,9 @@ class BasePathMiddleware:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
         if len(query) > self._max_query:
-            await self._refuse(scope, send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)))
+            await refuse(scope, send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)), self._public_url)
         elif not query.isascii():
-            await self._refuse(scope, send, BadRequest(QUERY_NOT_ASCII))
+            await refuse(scope, send, BadRequest(QUERY_NOT_ASCII), self._public_url)
         else:
             await self._serve(scope, _at_once(receive), send)
 
@@ -94,15 +94,6 @@ class BasePathMiddleware:
         except ConnectionAborted:
             return
 
-    async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
-        sent, id = scope["headers"], request_state(scope).id
-        body, media_type = problem_body(refusal, accepted(sent), id, self._public_url, mode_of_headers(sent))
-        headers = [
-            (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
-        ]  # fmt: skip
-        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
     async def _live(self, receive: Any, send: Any) -> None:
         async with AsyncExitStack() as stack:
             await receive()
@@ -115,6 +106,23 @@ class BasePathMiddleware:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+async def refuse(scope: Scope, send: Any, refusal: Refusal, public_url: str) -> None:
+    """Send an error before the router of the application."""
+    sent, id = scope["headers"], request_state(scope).id
+    body, media_type = problem_body(refusal, accepted(sent), id, public_url, mode_of_headers(sent))
+    headers = [
+        (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
+        *((name.lower().encode(), value.encode()) for name, value in refusal.headers.items()),
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def below_base(scope: Scope) -> str:
+    """The path of a request as the router sees it: without the base path, with one leading slash."""
+    return "/" + _without_base(_path(scope), scope["raw_path"]).lstrip("/")
 
 
 def _at_once(receive: Any) -> Any:

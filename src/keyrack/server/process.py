@@ -11,20 +11,18 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import structlog
 import uvicorn
 import uvloop
 
 from keyrack.core import systemd
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
 from keyrack.db.connection import UNREACHABLE
 from keyrack.ops.monitoring.metrics_server import NOWHERE, Reports, reporting
 from keyrack.server.worker import Worker, connect
-
-if TYPE_CHECKING:
-    from keyrack.http.app import BasePathMiddleware
 
 T = TypeVar("T")
 log = structlog.get_logger("keyrack.process")
@@ -32,6 +30,16 @@ log = structlog.get_logger("keyrack.process")
 LINGER = 0.5  # seconds that idle connections stay at a stop: a request on its way is still answered
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
 FILES = 65_536  # maximum number of open files
+
+
+class Application(Protocol):
+    """The ASGI application of a process. `failure` is the reason of a failed start."""
+
+    failure: Exception | None
+
+    @property
+    def stop(self) -> Callable[[], None]: ...
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None: ...
 
 
 class PortInUse(Exception):
@@ -135,7 +143,7 @@ def serve(
         async with reporting(reports, dsn, settings, "serve, work" if worker else "serve"):
             parts = {"server": serving}
             if worker:
-                parts["worker"] = asyncio.create_task(_work(settings, dsn, stop))
+                parts["worker"] = asyncio.create_task(run_worker(settings, dsn, stop))
             await _run(parts, stop, end)
 
     uvloop.run(main())
@@ -150,7 +158,7 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
     async def main() -> None:
         stop = stop_signal()
         async with _traced(settings), reporting(reports, dsn, settings, "work"):
-            await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
+            await _run({"worker": asyncio.create_task(run_worker(settings, dsn, stop, ready))}, stop)
 
     uvloop.run(main())
 
@@ -170,7 +178,7 @@ def run_beside(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable
             await asyncio.wait((serving, asyncio.create_task(server.up.wait())), return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 raise app.failure or SystemExit(1)
-            working = asyncio.create_task(_work(local_settings, dsn, stop))
+            working = asyncio.create_task(run_worker(local_settings, dsn, stop))
             try:
                 return await use(local_settings)
             finally:
@@ -218,7 +226,32 @@ async def _run(
         raise SystemExit(1)
 
 
-async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
+async def run_worker(
+    settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None
+) -> None:
+    """Work until the stop; with cells, for all of them. The failure of one cell does not stop the others."""
+    if not settings.cells:
+        await _work_in_database(settings, dsn, stop, ready)
+        return
+    from keyrack.server.cell_startup import keep_trying, require_usable
+
+    waiting = [ready] if ready is not None else []
+
+    def ready_once() -> None:
+        if waiting:
+            waiting.pop()()
+
+    async def work_in(cell: Cell) -> None:
+        address = cell.settings.database_url or dsn
+        await require_usable(cell, address)
+        await _work_in_database(cell.settings, address, stop, ready_once)
+
+    await asyncio.gather(*(keep_trying(cell, partial(work_in, cell), stop) for cell in settings.all_cells))
+
+
+async def _work_in_database(
+    settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None
+) -> None:
     db = await connect(dsn, settings)
     worker = Worker(db, settings)
     if ready is not None:
@@ -239,14 +272,19 @@ def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
     return _configuration(settings, _application(settings, dsn))
 
 
-def _application(settings: Settings, dsn: str) -> BasePathMiddleware:
+def _application(settings: Settings, dsn: str) -> Application:
     from keyrack.console import SITE  # only a process that answers requests needs it, no worker and no supervisor
     from keyrack.http.app import create_app
 
-    return create_app(settings, dsn, SITE)
+    if not settings.cells:
+        return create_app(settings, dsn, SITE)
+    from keyrack.server.cell_router import CellRouter
+
+    addresses = [(cell, cell.settings.database_url or dsn) for cell in settings.all_cells]
+    return CellRouter([(cell, at, create_app(cell.settings, at, SITE)) for cell, at in addresses], settings, SITE)
 
 
-def _configuration(settings: Settings, app: BasePathMiddleware) -> uvicorn.Config:
+def _configuration(settings: Settings, app: Application) -> uvicorn.Config:
     from keyrack.http.connections import protocol
 
     return uvicorn.Config(

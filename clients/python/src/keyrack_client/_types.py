@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypedDict
 
-__all__ = ["About", "Acknowledged", "Acknowledgement", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AssignmentUpdate", "AuthorizationServer", "AvailableCar", "Batch", "BatchResult", "BookingSettings", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarBookingSettings", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarUpdate", "CarriedBox", "CarriedList", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientMode", "ClientPatch", "ClientSecret", "ClientUpdate", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventKind", "EventTold", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "GroupUpdate", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "ManagerUpdate", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationConflict", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductPatch", "ProductType", "ProductUpdate", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "TestMessage", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserChange", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserPatch", "UserType", "UserUpdate", "WaitingMessage", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "WebhookUpdate", "Why", "Withheld", "WithheldReason"]
+__all__ = ["About", "Acknowledged", "Acknowledgement", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AssignmentUpdate", "AuthorizationServer", "AvailableCar", "Batch", "BatchResult", "BookingSettings", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarBookingSettings", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarUpdate", "CarriedBox", "CarriedList", "CellState", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientMode", "ClientPatch", "ClientSecret", "ClientUpdate", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventKind", "EventTold", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "GroupUpdate", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "ManagerUpdate", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationConflict", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductPatch", "ProductType", "ProductUpdate", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "TestMessage", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserChange", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserPatch", "UserType", "UserUpdate", "WaitingMessage", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "WebhookUpdate", "Why", "Withheld", "WithheldReason"]
 
 class About(TypedDict):
     """Information about the server."""
@@ -490,6 +490,17 @@ class CarriedBox(TypedDict):
 class CarriedList(TypedDict):
     generation: int
     statusList: str
+
+class _CellStateRequired(TypedDict):
+    name: str
+    number: int
+    status: Literal["ok", "unavailable"]
+
+class CellState(_CellStateRequired, total=False):
+    """The readiness of one cell."""
+
+    reasons: list[Why]
+    warnings: list[Why]
 
 class Change(TypedDict):
     id: int
@@ -1318,6 +1329,7 @@ class Ready(_ReadyRequired, total=False):
     """The server is ready."""
 
     warnings: list[Why]
+    cells: list[CellState]
 
 class RecoveryCodes(TypedDict):
     codes: list[str]

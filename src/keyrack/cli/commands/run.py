@@ -8,11 +8,12 @@ import os
 import socket
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
 from keyrack.changelog import audited_tables
@@ -24,15 +25,18 @@ from keyrack.cli.database_session import Json, State, embedded_server, explained
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandFailed
 from keyrack.core import log_config, systemd
+from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
 from keyrack.db.audit_context import acting, operator, system
-from keyrack.db.connection import Database
+from keyrack.db.cell_identity import require_identity
+from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.ops.backups import connection
 
 app = typer.Typer()
+log = structlog.get_logger("keyrack.cells")
 
 KEY_OPENINGS = "events?q=Keyrack+key"  # page of the console with openings by offline keys
 LOOPBACK = "127.0.0.0/8,::1/128"  # users of the demo run webhook receivers on their own machine
@@ -46,15 +50,21 @@ def running_database(settings: Settings, *, migrates: bool = True, serves: bool 
     """The address of the database with a compatible schema; with `migrates`, the schema is upgraded if needed.
 
     The embedded server runs until the block ends. Raises `SchemaError`. A process that `serves` or works also raises
-    `MasterKeyError`, before anything is migrated.
+    `MasterKeyError`, before anything is migrated. With cells, it migrates the others as well, and starts although any
+    of them, cell 0 too, is away.
     """
 
     def prepare(dsn: str) -> None:
-        if serves:
-            asyncio.run(_check_before_migration(dsn, settings))
-        asyncio.run(
-            schema_version.migrate(dsn, settings) if migrates else schema_version.require(dsn, settings, newer=True)
-        )
+        with _may_be_away(settings) if serves else nullcontext():
+            if serves:
+                asyncio.run(_check_before_migration(dsn, settings))
+            asyncio.run(
+                schema_version.migrate(dsn, settings) if migrates else schema_version.require(dsn, settings, newer=True)
+            )
+        if serves and settings.cells:
+            from keyrack.server import cell_startup
+
+            asyncio.run(cell_startup.migrate_others(settings.all_cells))
 
     if settings.database_url is not None:
         prepare(settings.database_direct_url or settings.database_url)
@@ -64,6 +74,17 @@ def running_database(settings: Settings, *, migrates: bool = True, serves: bool 
         prepare(server.dsn)
         asyncio.run(connection.warn(settings, server.dsn))
         yield server.dsn
+
+
+@contextmanager
+def _may_be_away(settings: Settings) -> Generator[None]:
+    """With cells, allow that the database of cell 0 is away: the process serves the others meanwhile."""
+    try:
+        yield
+    except (Unavailable, *UNREACHABLE) as error:
+        if not settings.cells:
+            raise
+        log.error("cell away", cell=settings.all_cells[0].name, error=error.__cause__ or error, alert=True)
 
 
 async def _check_before_migration(dsn: str, settings: Settings) -> None:
@@ -86,19 +107,23 @@ async def _check_before_migration(dsn: str, settings: Settings) -> None:
 def check_database(dsn: str, settings: Settings) -> None:
     """Check this node's master key, and that the database records changes.
 
-    The check runs before the server is ready. Raises `MasterKeyError`, `SchemaError`.
+    With cells, the database must be cell 0. The check runs before the server is ready. Raises `MasterKeyError`,
+    `SchemaError`, `WrongCell`.
     """
 
     async def check() -> None:
         acting.set(system("server"))
         database = await Database.connect(dsn, settings)
         try:
+            if settings.cells:
+                await require_identity(database, settings.all_cells[0])
             await open_vault(database, settings)
             await audited_tables.require(database)
         finally:
             await database.close()
 
-    asyncio.run(check())
+    with _may_be_away(settings):
+        asyncio.run(check())
 
 
 def check_files(settings: Settings) -> None:
@@ -232,7 +257,14 @@ def _say_ready(settings: Settings, listener: socket.socket, as_json: bool) -> No
 
 
 @app.command("work")
-def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = False) -> None:
+def work(
+    cell: Annotated[
+        str | None, typer.Option("--cell", metavar="NAME", help="Work for this cell alone. Default: for all cells.")
+    ] = None,
+    metrics_fd: MetricsFd = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
     """Process asynchronous work without serving the API."""
 
     def ready() -> None:
@@ -247,11 +279,30 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         check_beginning(settings, "work", named=state is not None)
         warn_of_names()
         reports = reports_of(settings, metrics_fd)
+        settings = _of_cell(settings, cell)
         with running_database(settings, serves=True) as dsn:
             check_database(dsn, settings)
             running.work(settings, dsn, ready, reports)
 
     explained(run)
+
+
+def _of_cell(settings: Settings, name: str | None) -> Settings:
+    """The settings for one cell alone; those of all cells without a name.
+
+    The database of another cell than cell 0 is migrated and checked first. Raises `CommandFailed` for an unknown name.
+    """
+    from keyrack.server import cell_startup
+
+    if name is None:
+        return settings
+    cell = next((cell for cell in settings.all_cells if cell.name == name), None)
+    if cell is None:
+        names = ", ".join(cell.name for cell in settings.all_cells)
+        raise CommandFailed(f"There is no cell {name}. The cells of the settings are: {names}.")
+    if cell.number:
+        asyncio.run(cell_startup.prepare(cell))
+    return cell.settings.model_copy(update={"cells": ()})
 
 
 @app.command("demo")

@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from keyrack.core.metrics.instruments import Snapshot
 
 PROCESS = "process"  # the label with the index of the process: "0", "1" ...
+CELL = "cell"  # the label with the name of the cell, if there are cells
 GZIP = 31  # `wbits` of zlib: with the header of gzip
 
 
@@ -27,18 +28,21 @@ class MetricsPage:
         self._families: dict[str, Any] = {}
         self._processes: list[tuple[str, int]] = []
 
-    def add(self, snapshot: Snapshot, process: str | None = None, pid: int | None = None) -> None:
+    def add(
+        self, snapshot: Snapshot, process: str | None = None, pid: int | None = None, cell: str | None = None
+    ) -> None:
         """Add the snapshot of a process, or of metrics that all processes share.
 
-        `process` is the index of the process, `pid` its id.
+        `process` is the index of the process, `pid` its id. `cell` is the name of the cell whose database has the
+        values.
         """
+        added = {name: value for name, value in ((PROCESS, process), (CELL, cell)) if value is not None}
         for metric in snapshot:
             family = self._families.get(metric["name"])
             if family is None:
-                labels = [*([PROCESS] if process is not None else []), *metric["labels"]]
-                family = self._families[metric["name"]] = _family(metric, labels)
+                family = self._families[metric["name"]] = _family(metric, [*added, *metric["labels"]])
             for values, value in metric["series"]:
-                labels = [*([process] if process is not None else []), *values]
+                labels = [*added.values(), *values]
                 if metric["kind"] == "histogram":
                     family.add_metric(labels, _buckets(metric["bounds"], value[0]), value[1])
                 else:

@@ -13,7 +13,8 @@ HEAD = """# Metrics
 
 - Every process has its own series. The label `process` is `"0"` for a single process, otherwise the index of the child.
   The counters of a restarted process begin at 0.
-- Metrics of the database appear once and have no label `process`.
+- Metrics of the database appear once and have no label `process`. With [cells](scaling.md), they appear once for each
+  cell, with its name in the label `cell`.
 - Durations are histograms in seconds, with series that end in `_bucket`, `_sum` and `_count`.
 
 """

@@ -75,6 +75,9 @@ SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
 FRESH = {"Cache-Control": "no-store"}
 
 
+CELLS = "The state of each cell; omitted if the server has no cells. The server is ready while one of them is."
+
+
 class ReadinessReason(BaseModel):
     model_config = ConfigDict(title="Why")
 
@@ -83,12 +86,23 @@ class ReadinessReason(BaseModel):
     previous_code: Annotated[str, Field(alias="previousCode")] = ""
 
 
+class CellState(BaseModel):
+    """The readiness of one cell."""
+
+    name: str
+    number: int
+    status: Literal["ok", "unavailable"]
+    reasons: list[ReadinessReason] = []
+    warnings: list[ReadinessReason] = []
+
+
 class NotReadyBody(BaseModel):
     model_config = ConfigDict(title="Unready")
 
     status: Literal["unavailable"]
     reasons: Annotated[list[ReadinessReason], Field(description="All reasons why the server is not ready.")]
     warnings: Annotated[list[ReadinessReason], Field(description="Problems that do not make the server unready.")] = []
+    cells: Annotated[list[CellState], Field(description=CELLS)] = []
 
 
 class NotReady(Unavailable):
@@ -268,7 +282,12 @@ READY = NamedSchema(
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Why"},
                 "description": "Problems that do not make the server unready; omitted if there are none.",
-            }
+            },
+            "cells": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/CellState"},
+                "description": CELLS,
+            },
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""Gauges that are read from the database, by one process for all.
+"""Gauges that are read from the database, by one process for all; with cells, from the database of each.
 
 A request of metrics does not wait for an unreachable or slow database. Unknown values are left out, and
 `keyrack_database_up` is 0.
@@ -14,6 +14,7 @@ import structlog
 from keyrack.core.errors import Unavailable
 from keyrack.core.log_config import MINUTE
 from keyrack.core.metrics import catalog
+from keyrack.core.metrics.instruments import Snapshot, snapshot
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, is_interruption
 from keyrack.db.throttled_log import ThrottledLogger
@@ -30,25 +31,34 @@ PARAMETERS = {"statement_timeout": str(int(STATEMENT * 1000)), "enable_seqscan":
 
 
 class GaugeCollector:
-    """Reads the gauges of one process."""
+    """Reads the gauges of one database."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self._dsn = dsn
         self._settings = settings
         self._db: Database | None = None
         self._task: asyncio.Task[None] | None = None
+        self._backlog: Backlog | None = None  # the last reading; None if it failed
         self._due = 0.0
 
-    async def look(self) -> None:
-        """Refresh outdated gauges. One reading runs at a time, and callers wait at most `PATIENCE`."""
+    async def look(self) -> Snapshot:
+        """The gauges, read again if they are outdated.
+
+        One reading runs at a time, and callers wait at most `PATIENCE`.
+        """
         if self._task is not None and self._task.done():
             self._task = None
         if self._task is None and time.monotonic() >= self._due:
             self._task = asyncio.create_task(self._look())
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=PATIENCE)
-            if not self._task.done():
-                _unknown()
+        is_late = self._task is not None and not self._task.done()
+        # No other collector sets the gauges before the snapshot is taken
+        if self._backlog is None or is_late:
+            _unknown()
+        else:
+            _tell(self._backlog)
+        return snapshot((catalog.DATABASE_UP, *catalog.OF_DATABASE))
 
     async def close(self) -> None:
         """Close the connection."""
@@ -64,9 +74,9 @@ class GaugeCollector:
                 self._db = await Database.connect(
                     self._dsn, self._settings, application=APPLICATION, parameters=PARAMETERS, size=1
                 )
-            _tell(await backlog(self._db))
+            self._backlog = await backlog(self._db)
         except Exception as error:  # the page shows all other metrics
-            _unknown()
+            self._backlog = None
             if isinstance(error, Unavailable) or is_interruption(error):
                 seldom.warning("backlog query failed, database unreachable or slow", error=error.__cause__ or error)
             else:

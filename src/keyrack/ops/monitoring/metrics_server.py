@@ -92,7 +92,10 @@ async def _measure_lag() -> None:
 
 @asynccontextmanager
 async def _serving(port: socket.socket, dsn: str, settings: Settings, collect: CollectReports) -> AsyncGenerator[None]:
-    looks = GaugeCollector(dsn, settings)
+    looks = {
+        cell.name if settings.cells else None: GaugeCollector(cell.settings.database_url or dsn, cell.settings)
+        for cell in settings.all_cells
+    }
     server = _MetricsUvicorn(
         uvicorn.Config(
             MetricsPages(looks, collect), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
@@ -108,7 +111,8 @@ async def _serving(port: socket.socket, dsn: str, settings: Settings, collect: C
     finally:
         server.should_exit = True
         await asyncio.wait((task,))
-        await looks.close()
+        for gauges in looks.values():
+            await gauges.close()
 
 
 class _MetricsUvicorn(uvicorn.Server):
@@ -120,9 +124,12 @@ class _MetricsUvicorn(uvicorn.Server):
 
 
 class MetricsPages:
-    """The ASGI application of the port: `/metrics`. Concurrent requests share one page."""
+    """The ASGI application of the port: `/metrics`. Concurrent requests share one page.
 
-    def __init__(self, gauges: GaugeCollector, collect: CollectReports) -> None:
+    `gauges` are those of each cell by its name, which is None without cells.
+    """
+
+    def __init__(self, gauges: Mapping[str | None, GaugeCollector], collect: CollectReports) -> None:
         self._gauges = gauges
         self._collect = collect
         self._task: asyncio.Task[Any] | None = None
@@ -154,11 +161,15 @@ class MetricsPages:
     async def _make(self) -> Any:
         from keyrack.core.metrics.exposition import MetricsPage
 
-        reports, _ = await asyncio.gather(self._collect(), self._gauges.look())
+        reports, snapshots = await asyncio.gather(
+            self._collect(), asyncio.gather(*(gauges.look() for gauges in self._gauges.values()))
+        )
         catalog.UP.replace({(place,): float(report is not None) for place, report in reports.items()})
         page = MetricsPage()
         for place, report in reports.items():
             if report is not None:
                 page.add(report.snapshot, place, report.pid)
-        page.add(snapshot(catalog.OF_SERVER))
+        page.add(snapshot((catalog.UP,)))
+        for cell, of_database in zip(self._gauges, snapshots, strict=True):
+            page.add(of_database, cell=cell)
         return page
