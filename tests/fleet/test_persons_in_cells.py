@@ -16,12 +16,16 @@ import pytest
 
 from keyrack.core.cell_ids import cell_of_id
 from keyrack.core.error_codes import DATABASE_AWAY
+from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
 from keyrack.db.cell_identity import number_cell
 from keyrack.db.connection import Database
 from keyrack.db.other_cells import OtherCells
 from keyrack.fleet.person_changes import PersonChangeDispatcher
+from keyrack.ops.doctor import database
+from keyrack.ops.monitoring.findings import evaluate
+from keyrack.ops.monitoring.status import collect_status
 from tests.cli.test_operator_commands import Operator
 from tests.fleet.endpoints.test_users import DATA, MEMBERSHIP, NOBODY, SAME
 from tests.support.people import Person, Town, done, refused
@@ -30,6 +34,9 @@ from tests.support.servers import RunningServer, Sql, eventually, migrated_datab
 _numbers = count(1)
 STATE = "select email_address, first_name, last_name, type, version from person where user_id = $1"
 QUEUED = "select cell, is_erasure, last_error from person_change_outbox where user_id = $1 order by cell"
+TWICE = """
+insert into person (email_address, address_form, type) values ($1, $1, 'Anonymous') returning user_id
+"""
 DUE = "update person_change_outbox set due_at = now()"
 
 
@@ -368,6 +375,64 @@ def test_an_erasure_from_one_customer_leaves_the_person_in_the_other_cell(
     main.sql.execute("delete from person where user_id = $1", user)
     main.deliver()
     assert north.alice.get(f"/users/{user}").status_code == 200
+
+
+# Reports
+
+
+def doctor(cell: CellUnderTest) -> list[tuple[int, str]]:
+    """The findings about persons in cells: severity and text."""
+    findings = asyncio.run(database.examined(cell.settings))
+    return [(int(finding.level), finding.text) for finding in findings if finding.code == "persons"]
+
+
+def test_doctor_reports_an_address_with_two_ids_and_undelivered_changes(
+    main: CellUnderTest, north: CellUnderTest, database_server: str
+) -> None:
+    main.sql.execute("delete from person_change_outbox")
+    assert doctor(main) == [(0, "persons are the same in all cells")]
+    email = address()
+    here = main.sql.value(TWICE, email)
+    there = north.sql.value(TWICE, email)
+    user, _ = shared(main, north)
+    with north.away(database_server):
+        Operator(main.dsn).value("user", "erase", user, "--yes")
+        main.deliver()
+        assert [level for level, _ in doctor(main)] == [1], "the other cell cannot be compared"
+        main.sql.execute("update person_change_outbox set created_at = now() - interval '1 hour'")
+        (level, text), _ = doctor(main)
+        assert (level, text) == (2, "1 erasure of persons has waited for 1 h for cell north: Unavailable.")
+    main.deliver()
+    double = f"User {here} and user {there} of cell north have the same address, {email}."
+    assert doctor(main) == [(2, double)]
+    north.sql.execute("delete from person where user_id = $1", there)
+    assert doctor(main) == [(0, "persons are the same in all cells")]
+
+
+def test_status_reports_a_change_that_waits(main: CellUnderTest) -> None:
+    main.sql.execute(
+        "insert into person_change_outbox (user_id, cell, created_at) values (1, 1, now() - interval '1 h')"
+    )
+    picture = asyncio.run(collect_status(main.settings))
+    codes = {finding.code for finding in evaluate(picture)}
+    main.sql.execute("delete from person_change_outbox")
+    assert "persons-undelivered" in codes
+
+
+def test_another_database_at_the_address_of_a_cell_is_not_asked(main: CellUnderTest, north: CellUnderTest) -> None:
+    async def asked(number: int) -> None:
+        others = OtherCells(main.settings.model_copy(update={"cells": wrong}))
+        try:
+            async with others.database(number):
+                pass
+        finally:
+            await others.close()
+
+    wrong = tuple(cell.model_copy(update={"url": main.dsn}) for cell in main.settings.cells)
+    with pytest.raises(Unavailable):
+        asyncio.run(asked(1))
+    with pytest.raises(Unavailable, match="no cell 7"):
+        asyncio.run(asked(7))
 
 
 # Workers, and installations without cells

@@ -148,7 +148,7 @@ class PersonChangeDispatcher:
 
 
 async def _notify(database: Database, customers: list[int], topics: Topics) -> None:
-    """Tell the readers of these customers in the other cell what has changed."""
+    """Notify the open pages of these customers in the other cell."""
     await database.execute(NOTIFY, list(encode_notifications(dict.fromkeys(customers, topics))))
 
 

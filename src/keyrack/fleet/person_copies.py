@@ -16,7 +16,7 @@ from keyrack.db.other_cells import OtherCells
 from keyrack.fleet.person_lookup import BY_ADDRESS
 
 OWN_NUMBER: LiteralString = "select number from cell"
-# Version 0: nothing has changed since the first copy was made. The update waits for an erasure that is under way
+# Version 0: nothing has changed since the first copy was made. The update waits for a running erasure
 TAKE: LiteralString = """
 update person set version = coalesce(version, 0) where user_id = $1
 returning user_id, email_address, address_form, first_name, last_name, type, created_at, seed, version
@@ -50,10 +50,10 @@ async def ids_in_other_cells(other_cells: OtherCells, *forms: str) -> dict[int, 
 
 
 async def copy_by_address(db: Database, other_cells: OtherCells, *forms: str) -> None:
-    """Copy the person with the address from another cell, unless this cell or no cell has one.
+    """Copy the person with the address from another cell.
 
-    If two cells have different persons with the address, the one with the lower id counts, as within a cell. Raises
-    `Unavailable` unless all cells answer.
+    Nothing happens if this cell has such a person, or if no cell has one. If two cells have different persons with the
+    address, the one with the lower id counts, as within a cell. Raises `Unavailable` unless all cells answer.
     """
     if await db.fetchval(BY_ADDRESS, *forms) is not None:
         return
@@ -69,9 +69,10 @@ async def copy_by_address(db: Database, other_cells: OtherCells, *forms: str) ->
 
 
 async def _register(other_cells: OtherCells, number: int, user: int, own_number: int) -> Row | None:
-    """The person's row in another cell, which from now on sends changes to this one. None if it is gone.
+    """Subscribe to the person's changes in another cell.
 
-    The cell knows of the copy before there is one, so that no change is lost in between.
+    Returns the row of the person, or None if it is gone. The cell knows of the copy before there is one, so that no
+    change is lost in between.
     """
     async with other_cells.database(number) as database, database.transaction() as connection:
         row = await connection.fetchrow(TAKE, user)

@@ -314,10 +314,10 @@ def _is_address(text: str) -> bool:
 
 
 async def look_up(request: Request, user: UserReference, services: FleetServices) -> UserReference:
-    """Take from the customer's rate limit on finding persons by address, and copy the person of another cell.
+    """Copy the person of another cell, within the rate limit of lookups.
 
-    A caller finds persons of other customers by address, and can then read their names. The limit prevents unlimited
-    guessing of addresses. Raises `TooManyRequests`, and `Unavailable` if a cell does not answer.
+    A caller finds persons of other customers by address, and can then read their names. The customer's rate limit
+    prevents unlimited guessing of addresses. Raises `TooManyRequests`, and `Unavailable` if a cell does not answer.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst

@@ -22,7 +22,7 @@ create table person_cell (
   constraint person_cell_pkey primary key (user_id, cell)
 )
 """
-# `changes` tells a delivery whether the person has changed again meanwhile
+# A delivery compares `changes` afterwards, since the person may have changed again meanwhile
 OUTBOX = """
 create table person_change_outbox (
   user_id integer not null,
