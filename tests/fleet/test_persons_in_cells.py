@@ -1,4 +1,4 @@
-"""Persons that are users in several cells: found by address, copied, changed and erased."""
+"""Persons in several cells: found by address, copied, changed and erased."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CellUnderTest:
         return next((tuple(row) for row in self.sql.rows(STATE, user)), None)
 
     def queued(self, user: int) -> list[tuple[Any, ...]]:
-        """The changes that wait: the cell, whether it is an erasure, and the last error."""
+        """Waiting changes: the cell, whether it is an erasure, the last error."""
         return [tuple(row) for row in self.sql.rows(QUEUED, user)]
 
     def deliver(self) -> None:

@@ -1,4 +1,4 @@
-"""Carries changes and erasures of persons to the other cells that have them.
+"""Delivery of changes and erasures of persons to other cells.
 
 Triggers write the outbox in the transaction of the change. A row stays until its cell has answered. A delivery sends
 the present state of the person, so it can be repeated, and the order of deliveries does not matter: the state with the

@@ -40,7 +40,7 @@ where user_id = $1 and (version is null or version < $7)
 
 
 async def ids_in_other_cells(other_cells: OtherCells, *forms: str) -> dict[int, int]:
-    """The person with the address in each other cell, by number of the cell; cells without one are left out.
+    """The ids of the persons with the address, by number of their cell.
 
     `forms` are the two normal forms of `BY_ADDRESS`. Raises `Unavailable` unless all cells answer: another cell could
     have the person.

@@ -161,9 +161,9 @@ class UserWithHash(NamedTuple):
 
 
 async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
-    """Hash the password before the handler runs: hashing is slow, and must not occupy a connection.
+    """Hash the password before the handler runs.
 
-    Raises `Conflict` if a person of another cell has the address, and `Unavailable` if a cell does not answer.
+    Hashing is slow, and must not occupy a connection. Raises `Conflict` if a person of another cell has the address, and `Unavailable` if a cell does not answer.
     """
     form = address_form(user.email_address)
     if await person_copies.ids_in_other_cells(services.other_cells, form, form):
@@ -328,7 +328,7 @@ async def look_up(request: Request, user: UserReference, services: FleetServices
 
 
 def _forms(address: str) -> tuple[str, str]:
-    """The normal forms of an address, as it was sent and without surrounding blanks."""
+    """Normal forms of the address as sent, and without surrounding blanks."""
     return address_form(address), address_form(trimmed(address))
 
 

@@ -1,4 +1,4 @@
-"""Checks of persons in several cells: undelivered changes, and addresses with two ids."""
+"""Checks of persons in cells: undelivered changes, addresses with two ids."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def _compare(connection: Connection, settings: Settings) -> list[Finding]:
 
 
 async def _pairs(connection: Connection, other: Database, end: float) -> list[Row]:
-    """Persons of this cell whose address another person of the other cell has. Raises `_NotFinished`."""
+    """Pairs of different persons with the same address in both cells. Raises `_NotFinished`."""
     pairs: list[Row] = []
     rows = await connection.fetch(ADDRESSES, "", BATCH)
     while rows and len(pairs) < LISTED:
