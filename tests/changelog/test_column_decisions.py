@@ -93,6 +93,7 @@ def test_the_columns_of_an_exported_table_are_written_or_have_a_reason_of_their_
             "managers, clients, their roles and sign-ins belong to the installation",  # `operation.asked_by`
             "since when a person is in no customer; the import makes a member",
             "ids of the source's assignments, which mean nothing elsewhere",
+            "the cells of this installation, which mean nothing elsewhere",
             "change log, access history and deliveries stay where their proofs and receivers are",  # of events
         }, table  # fmt: skip
 

@@ -61,6 +61,7 @@ INVITED_ANEW = ColumnDecision("drivers are invited anew, because accounts and si
 ENROLLED_ANEW = ColumnDecision("boxes, phones, keys and units are enrolled anew, by another authority")
 OF_IMPORT = ColumnDecision("where the rows came from; the export is a source itself")
 IDS_OF_SOURCE = ColumnDecision("ids of the source's assignments, which mean nothing elsewhere")
+OF_CELLS = ColumnDecision("the cells of this installation, which mean nothing elsewhere")
 WORK = ColumnDecision("the schedule of a worker")
 NO_MEMBER = ColumnDecision("since when a person is in no customer; the import makes a member")
 
@@ -75,6 +76,7 @@ NUMBER = ColumnDecision("a bare number that says what is still to be erased")
 PSEUDONYM = ColumnDecision("a pseudonym; its meaning goes with `person.seed` and `box_key.user_id`")
 SOON = ColumnDecision("deleted after `KEYRACK_IDEMPOTENCY_HOURS`, and sealed until then")
 UNTIL_SENT = ColumnDecision("a number or an address, deleted when the mail is sent or `KEYRACK_MAIL_HOURS` are over")
+UNTIL_DELIVERED = ColumnDecision("a bare number, deleted when the other cell has got the change or the erasure")
 UNTIL_TAKEN = ColumnDecision("a bare number, deleted when a worker takes it or after a day")
 OF_MANAGER = ColumnDecision("of a manager, a client or an invited manager, who is no user")
 NOBODY = ColumnDecision("says nothing about a user")
@@ -86,6 +88,7 @@ ADVERTISED_NAMES = ColumnDecision("a secret that is made once for each enrolment
 BOX_ENTRY_HASH = ColumnDecision("the number names the entry")
 BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's log")
 CALLER_OF_CHANGE = ColumnDecision("it is the caller of a change that is recorded")
+CELL_OF_PERSON = ColumnDecision("which cells have a copy of the person; its changes are recorded in each")
 CELL = ColumnDecision("the settings of the operator name the cell, too")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
@@ -915,6 +918,21 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "has_address_conflict": _of(MADE_AGAIN, COPY_GOES, CONFLICT),
         "search_text": _of(MADE_AGAIN, COPY_GOES, SEARCH_TEXT),
         "sort_key": _of(MADE_AGAIN, COPY_GOES, SEARCH_TEXT),
+        "version": _of(OF_CELLS, COPY_GOES, CELL_OF_PERSON),
+    },
+    "person_cell": {
+        "user_id": _of(OF_CELLS, COPY_GOES, CELL_OF_PERSON),
+        "cell": _of(OF_CELLS, COPY_GOES, CELL_OF_PERSON),
+    },
+    "person_change_outbox": {
+        "user_id": _of(WORK, UNTIL_DELIVERED, QUEUE),
+        "cell": _of(WORK, UNTIL_DELIVERED, QUEUE),
+        "is_erasure": _of(WORK, NOBODY, QUEUE),
+        "changes": _of(WORK, NOBODY, QUEUE),
+        "created_at": _of(WORK, NOBODY, QUEUE),
+        "due_at": _of(WORK, NOBODY, QUEUE),
+        "attempts": _of(WORK, NOBODY, QUEUE),
+        "last_error": _of(WORK, NOBODY, QUEUE),
     },
     "position": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, READING),

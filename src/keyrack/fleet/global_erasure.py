@@ -27,7 +27,15 @@ MEMBERSHIPS: LiteralString = """
 select customer_id from customer_user where user_id = $1 union select customer_id from assignment where user_id = $1
 order by customer_id
 """
-LEAVE: LiteralString = "delete from customer_user where user_id = $1"
+# The other cells erase the person as well (fleet/person_changes.py)
+LEAVE: LiteralString = """
+with queued as (
+  insert into person_change_outbox as o (user_id, cell, is_erasure)
+  select user_id, cell, true from person_cell where user_id = $1
+  on conflict (user_id, cell) do update
+  set is_erasure = true, changes = o.changes + 1, created_at = now(), due_at = now(), attempts = 0)
+delete from customer_user where user_id = $1
+"""
 # The account of a driver ends with the last membership. Each leave locks the person, so the later one of two finds no
 # membership
 END_ACCOUNT: LiteralString = """
@@ -132,7 +140,8 @@ async def end_account(statements: Statements, user: int) -> None:
 async def erase(statements: Statements, user: int) -> int:
     """Erase a person; return the number of events that remain, without the person.
 
-    The caller's transaction has locked the person's customers, and then the person.
+    The caller's transaction has locked the person's customers, and then the person. The other cells that have the
+    person follow later.
 
     Assignments end as usual, with a webhook, so that boxes learn of it. Those operations and the deliveries that still
     wait contain the person's id until the logs are cleaned up.

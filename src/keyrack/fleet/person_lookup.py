@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 from keyrack.core.error_codes import ErrorCode
 from keyrack.db.address_forms import AddressTable
 
@@ -13,3 +15,5 @@ SAME_ADDRESS = ErrorCode(
 # The second index belongs to the previous release: it folds letters such as U+0130
 UNIQUE_ADDRESS = ("person_address_form", "person_email_address_key")
 PERSONS = AddressTable("person", "user_id", "email_address")
+# The address exactly as sent comes first: a stored address may no longer be valid input
+BY_ADDRESS: LiteralString = "select coalesce(" + PERSONS.key_by_form("$1") + ", " + PERSONS.key_by_form("$2") + ")"

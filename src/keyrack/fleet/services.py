@@ -6,10 +6,13 @@ from typing import Protocol
 
 from keyrack.api.services import ReadServices
 from keyrack.auth.authenticator import Authenticator
+from keyrack.db.other_cells import OtherCells
 
 
 class FleetServices(ReadServices, Protocol):
-    """Authentication, which hashes the passwords of users. Batch items need it as well."""
+    """Authentication, which hashes the passwords of users, and the other cells. Batch items need them as well."""
 
     @property
     def authenticator(self) -> Authenticator: ...
+    @property
+    def other_cells(self) -> OtherCells: ...

@@ -25,6 +25,7 @@ from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.notification_listener import NotificationListener
+from keyrack.db.other_cells import OtherCells
 from keyrack.db.replication.primary_connector import PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.read_routing import ReadRouter
@@ -93,6 +94,7 @@ async def open_services(
     announce, tell, batches = WakeupNotifier(db), ChangeNotifier(db), GroupCommitter(db)
     refusals = DenialLog(own, settings.denial_log_interval_seconds)
     sign_on = SignOn(own, settings, vault)
+    other_cells = OtherCells(settings)
     tasks = [
         asyncio.create_task(supervise("notification listener", access.listener.run)),
         asyncio.create_task(supervise("heartbeat", heartbeat.run)),
@@ -113,6 +115,7 @@ async def open_services(
             settings=settings,
             db=db,
             system_db=own,
+            other_cells=other_cells,
             authenticator=access,
             authentication=RequestAuthenticator(settings, sessions, access, own),
             driver_cookies=DriverCookies(settings),
@@ -147,5 +150,6 @@ async def open_services(
         await waits.close()
         if replicas is not None:
             await replicas.close()
+        await other_cells.close()
         await own.close()
         await db.close()

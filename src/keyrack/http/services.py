@@ -22,6 +22,7 @@ from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import Database
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.group_commit import GroupCommitter
+from keyrack.db.other_cells import OtherCells
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.drivers.cookies import DriverCookies
@@ -41,6 +42,7 @@ class ServeServices:
     settings: Settings
     db: Database
     system_db: Database  # own pool for access checks, sign-ins and health, whatever the load of `db`
+    other_cells: OtherCells
     authenticator: Authenticator
     authentication: RequestAuthenticator
     driver_cookies: DriverCookies

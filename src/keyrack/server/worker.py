@@ -22,9 +22,11 @@ from keyrack.db.change_notifier import APPLIED, CHANNEL, ChangeNotifier
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.notification_listener import NotificationListener
+from keyrack.db.other_cells import OtherCells
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.drivers import mails as driver_mails
+from keyrack.fleet.person_changes import PersonChangeDispatcher
 from keyrack.ops.housekeeping import Housekeeping
 
 log = structlog.get_logger("keyrack.worker")
@@ -120,6 +122,10 @@ class Worker:
 
             pushes = PushDispatcher(self._db, self._settings, vault)
             helpers.append(self._start("push messages", pushes.run))
+        other_cells = OtherCells(self._settings)
+        if other_cells.numbers:
+            persons = PersonChangeDispatcher(self._db, self._settings, other_cells)
+            helpers.append(self._start("changes of persons", persons.run))
         delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
         loops = [self._start("operations", partial(self._loop, polls=number == 0)) for number in range(concurrency)]
@@ -133,6 +139,7 @@ class Worker:
             for task in (*helpers, delivering, *loops):
                 task.cancel()
             await asyncio.gather(*helpers, delivering, *loops, return_exceptions=True)
+            await other_cells.close()
 
     def _start(self, name: str, loop: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
         return asyncio.create_task(supervise(name, loop, self._stopping.is_set))

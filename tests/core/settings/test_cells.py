@@ -55,6 +55,16 @@ def test_each_cell_has_the_settings_with_its_own_database() -> None:
     assert south.settings.pool_size == settings.pool_size
 
 
+def test_each_cell_knows_the_others() -> None:
+    settings = Settings.model_validate({"database_url": "postgresql://main/keyrack", "cells": NORTH + SOUTH})
+    main, north, south = settings.all_cells
+    assert main.settings.other_cells == (north, south)
+    assert north.settings.other_cells == (main, south)
+    changed = south.settings.model_copy(update={"pool_size": 3})
+    assert [cell.number for cell in changed.other_cells] == [0, 1]
+    assert Settings().other_cells == ()
+
+
 @pytest.mark.parametrize("source", ["configuration", "file", "environment"])
 def test_cells_come_from_each_source_and_passwords_are_not_shown(tmp_path: Path, source: str) -> None:
     env = {

@@ -1,4 +1,4 @@
--- 85 revisions, 824 statements
+-- 86 revisions, 836 statements
 
 -- revision 0001: 61 statements
 
@@ -6178,3 +6178,60 @@ begin
     perform setval(sequence, lowest, false) where coalesce(pg_sequence_last_value(sequence), 0) < lowest;
   end loop;
 end $$;
+
+-- revision 0085: 12 statements
+
+alter table person add column version bigint;
+
+create table person_cell (
+  user_id integer not null references person on delete cascade,
+  cell integer not null constraint person_cell_number check (cell between 0 and 63),
+  constraint person_cell_pkey primary key (user_id, cell)
+);
+
+create table person_change_outbox (
+  user_id integer not null,
+  cell integer not null,
+  is_erasure boolean not null default false,
+  changes integer not null default 1,
+  created_at timestamptz not null default now(),
+  due_at timestamptz not null default now(),
+  attempts integer not null default 0,
+  last_error text,
+  constraint person_change_outbox_pkey primary key (user_id, cell)
+);
+
+create index person_change_outbox_due on person_change_outbox (due_at);
+
+create index person_change_outbox_created on person_change_outbox (created_at);
+
+create function queue_person_changes(id integer) returns void language sql as $$
+  insert into person_change_outbox as o (user_id, cell) select user_id, cell from person_cell where user_id = id
+  on conflict (user_id, cell) do update set changes = o.changes + 1, due_at = now(), attempts = 0
+$$;
+
+create function set_person_version() returns trigger language plpgsql as $$
+begin
+  new.version := (old.version / 64 + 1) * 64 + (select number from cell);
+  return new;
+end $$;
+
+create trigger set_version before update of email_address, first_name, last_name, type on person for each row when (old.version is not null and new.version = old.version and (old.email_address, old.first_name, old.last_name, old.type) is distinct from (new.email_address, new.first_name, new.last_name, new.type)) execute function set_person_version();
+
+create function queue_person_change() returns trigger language plpgsql as $$
+begin
+  if new.version %% 64 = (select number from cell) then
+    perform queue_person_changes(new.user_id);
+  end if;
+  return null;
+end $$;
+
+create trigger queue_change after update on person for each row when (new.version > old.version) execute function queue_person_change();
+
+create function queue_person_cell() returns trigger language plpgsql as $$
+begin
+  perform queue_person_changes(new.user_id);
+  return null;
+end $$;
+
+create trigger queue_cell after insert on person_cell for each row execute function queue_person_cell();

@@ -14,7 +14,8 @@ from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.core.addresses import address_form
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
-from keyrack.fleet import global_erasure, person_export
+from keyrack.db.other_cells import OtherCells
+from keyrack.fleet import global_erasure, person_copies, person_export
 from keyrack.fleet.person_lookup import SAME_ADDRESS, UNIQUE_ADDRESS
 
 TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
@@ -41,6 +42,16 @@ async def _find_user(session: DatabaseSession, id_or_address: str) -> int:
     return id
 
 
+async def _is_in_other_cell(session: DatabaseSession, id: int, form: str) -> bool:
+    """Whether another person of another cell has the address. Raises `Unavailable` unless all cells answer."""
+    other_cells = OtherCells(session.settings)
+    try:
+        ids = await person_copies.ids_in_other_cells(other_cells, form, form)
+    finally:
+        await other_cells.close()
+    return any(other != id for other in ids.values())
+
+
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: DatabaseSession,
@@ -49,8 +60,11 @@ async def change(
 ) -> CommandResult:
     """Change a person's e-mail address, for all customers."""
     id = await _find_user(session, user)
+    form = address_form(address)
+    if await _is_in_other_cell(session, id, form):
+        raise Conflict(SAME_ADDRESS)
     with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
-        await session.sql.execute(CHANGE, id, address, address_form(address))
+        await session.sql.execute(CHANGE, id, address, form)
     return CommandResult({"id": id, "emailAddress": address}, f"User {id} has the address {address}.")
 
 

@@ -71,6 +71,11 @@ PUSH_MESSAGES = Counter(
     " (the subscription has ended) or `given up`.",
     "result", initial_labels=("sent", "failed", "refused", "gone", "given up"),
 )  # fmt: skip
+PERSON_CHANGES = Counter(
+    "keyrack_person_changes_total",
+    "Changes of persons for other cells: `delivered`, `erased` or `failed` (will be retried).",
+    "result", initial_labels=("delivered", "erased", "failed"),
+)  # fmt: skip
 LOOKUPS = Counter(
     "keyrack_access_cache_lookups_total",
     "Lookups of keys, tokens, managers, devices and signing keys: answered from the cache (`hit`) or by the database "
@@ -195,10 +200,10 @@ SAMPLES_OF = OfCustomers(
 
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, ERROR_RESPONSES, LIMITS, LOGINS, MAILS, PUSH_MESSAGES,
-    LOOKUPS, QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS,
-    OPERATIONS, OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, DELIVERIES_MARKED_DEAD,
-    CHANGES_SEQUENCED, SEQUENCING_DELAY, CHECKPOINTS, CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
-    PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    PERSON_CHANGES, LOOKUPS, QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS,
+    READ_LAG, LISTENERS, OPERATIONS, OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS,
+    DELIVERIES_MARKED_DEAD, CHANGES_SEQUENCED, SEQUENCING_DELAY, CHECKPOINTS, CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS,
+    LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Reported once, by the process that serves the endpoint. If `keyrack_database_up` is 0, the others have no series
@@ -222,6 +227,10 @@ WAITING_AGE = Gauge(
 UNSEQUENCED_AGE = Gauge(
     "keyrack_changes_unsequenced_oldest_age_seconds",
     "Age of the oldest change without a sequence number, 0 if none waits.",
+)
+UNDELIVERED_PERSONS_AGE = Gauge(
+    "keyrack_person_changes_undelivered_oldest_age_seconds",
+    "Age of the oldest change or erasure of a person that another cell has not got, 0 if none waits.",
 )
 CHECKPOINT_FAILED_LOGS = Gauge(
     "keyrack_checkpoint_failed_logs",
@@ -275,9 +284,9 @@ ARCHIVE_LATE = Gauge(
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
-    PENDING, PENDING_AGE, WAITING, WAITING_AGE, UNSEQUENCED_AGE, CHECKPOINT_FAILED_LOGS, DEAD, DISABLED, LAST_SUCCESS,
-    FAILURES, LATE, DATABASE_BYTES, SESSIONS, MOST_SESSIONS, LIVING, PENDING_WITHOUT_WORKER, REPLICA_LAG, REPLICA_BYTES,
-    ARCHIVE_AGE, ARCHIVE_LATE,
+    PENDING, PENDING_AGE, WAITING, WAITING_AGE, UNSEQUENCED_AGE, UNDELIVERED_PERSONS_AGE, CHECKPOINT_FAILED_LOGS,
+    DEAD, DISABLED, LAST_SUCCESS, FAILURES, LATE, DATABASE_BYTES, SESSIONS, MOST_SESSIONS, LIVING,
+    PENDING_WITHOUT_WORKER, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 

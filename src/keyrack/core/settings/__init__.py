@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keyrack.core.settings.batches import Batches
@@ -117,6 +117,9 @@ class Settings(
         "Environment variables take precedence. The option `keyrack --config FILE` sets it, too.",
     )
 
+    _number: int = PrivateAttr(0)  # of the cell whose database these settings have
+    _settings_of_all: Settings | None = PrivateAttr(None)  # those of cell 0, unless these are
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -173,9 +176,15 @@ class Settings(
         """All cells. Cell 0 is first, with `database_url` or the embedded database."""
         return (Cell(0, MAIN, self), *(Cell(cell.number, cell.name, self.for_cell(cell)) for cell in self.cells))
 
+    @property
+    def other_cells(self) -> tuple[Cell, ...]:
+        """All cells but the one whose database is that of these settings."""
+        cells = self.all_cells if self._settings_of_all is None else self._settings_of_all.all_cells
+        return tuple(cell for cell in cells if cell.number != self._number)
+
     def for_cell(self, cell: CellSettings) -> Self:
-        """The settings with the database of one cell, and no further cells."""
-        return self.model_copy(
+        """The settings with the database of a cell. They have no `cells`, but their `other_cells`."""
+        settings = self.model_copy(
             update={
                 "database_url": cell.url,
                 "database_direct_url": cell.direct_url,
@@ -183,6 +192,8 @@ class Settings(
                 "cells": (),
             }
         )
+        settings._number, settings._settings_of_all = cell.number, self
+        return settings
 
     @property
     def metrics_at(self) -> tuple[str, int] | None:

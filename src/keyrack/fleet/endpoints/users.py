@@ -28,9 +28,9 @@ from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.db.named_parameters import compile_statement
-from keyrack.fleet import global_erasure, group_scope_checks
+from keyrack.fleet import global_erasure, group_scope_checks, person_copies
 from keyrack.fleet.declarations import USERS, ReferenceRow
-from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
+from keyrack.fleet.person_lookup import BY_ADDRESS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
 
@@ -104,8 +104,6 @@ UPDATE: LiteralString = (
 )  # fmt: skip
 # An id finds only persons of customers whose users the caller may list, so that counting through ids reveals no others
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
-# The address exactly as sent comes first: a stored address may no longer be valid input
-BY_ADDRESS: LiteralString = "select coalesce(" + PERSONS.key_by_form("$1") + ", " + PERSONS.key_by_form("$2") + ")"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 # The erasure itself checks whether this was the last customer (fleet/global_erasure.py)
@@ -163,7 +161,14 @@ class UserWithHash(NamedTuple):
 
 
 async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
-    """Hash the password before the handler runs: hashing is slow, and must not occupy a connection."""
+    """Hash the password before the handler runs.
+
+    Hashing is slow, and must not occupy a connection. Raises `Conflict` if a person of another cell has the address,
+    and `Unavailable` if a cell does not answer.
+    """
+    form = address_form(user.email_address)
+    if await person_copies.ids_in_other_cells(services.other_cells, form, form):
+        raise Conflict(SAME_ADDRESS)
     if user.type != "Normal":
         return UserWithHash(user, None, None)
     generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
@@ -276,7 +281,7 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER, errors=[ONE_NEEDED])
     if address:
-        id = await statements.fetchval(BY_ADDRESS, address_form(user.email_address or ""), address_form(address))
+        id = await statements.fetchval(BY_ADDRESS, *_forms(user.email_address or ""))
         valid = id is not None or _is_address(address)
     else:
         id = await statements.fetchval(BY_ID, user.user_id, readable_customers(request))
@@ -309,16 +314,23 @@ def _is_address(text: str) -> bool:
         return False
 
 
-async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
-    """Take from the customer's rate limit on finding persons by address. Raises `TooManyRequests`.
+async def look_up(request: Request, user: UserReference, services: FleetServices) -> UserReference:
+    """Copy the person of another cell, within the rate limit of lookups.
 
-    A caller finds persons of other customers by address, and can then read their names. The limit prevents unlimited
-    guessing of addresses.
+    A caller finds persons of other customers by address, and can then read their names. The customer's rate limit
+    prevents unlimited guessing of addresses. Raises `TooManyRequests`, and `Unavailable` if a cell does not answer.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst
         await RateLimit("users", rate, burst, timedelta(hours=1)).take(request.db, request.customer)
+        if services.other_cells.numbers and user.user_id is None:
+            await person_copies.copy_by_address(request.db, services.other_cells, *_forms(user.email_address))
     return user
+
+
+def _forms(address: str) -> tuple[str, str]:
+    """Normal forms of the address as sent, and without surrounding blanks."""
+    return address_form(address), address_form(trimmed(address))
 
 
 @endpoints.put(
@@ -331,7 +343,7 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
-    prepare=limit_lookups,
+    prepare=look_up,
     concurrency=Concurrency(serialized="always", precheck=_require_user),
     responses=Responses(errors={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,), 429: (RATE_LIMITED,)}),
 )

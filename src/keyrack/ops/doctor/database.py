@@ -20,7 +20,7 @@ from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.fleet import person_lookup
 from keyrack.ops import text_normal_form
-from keyrack.ops.doctor import accounts, box_keys, servers
+from keyrack.ops.doctor import accounts, box_keys, servers, shared_persons
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
@@ -100,6 +100,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection, settings)
         lines += await _addresses(connection)
+        lines += await shared_persons.examined(connection, settings)
         lines += await _search_indexes(connection)
         lines.append(await _booking_constraint(connection))
         lines += await _texts(connection)

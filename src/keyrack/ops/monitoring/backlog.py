@@ -85,6 +85,9 @@ cross join lateral (
 OLDEST_CHANGE: LiteralString = """
 select extract(epoch from clock_timestamp() - at)::float8 from change_inbox order by seq limit 1
 """
+OLDEST_OF_PERSONS: LiteralString = """
+select extract(epoch from now() - created_at)::float8 from person_change_outbox order by created_at limit 1
+"""
 SERVER: LiteralString = """
 select pg_database_size(current_database()) as bytes, current_setting('max_connections')::integer as most
 """
@@ -115,6 +118,7 @@ class Backlog:
     deliveries_age: float  # for enabled webhooks
     pulled_age: float  # of the oldest message that a client should have fetched
     changes_age: float  # of the oldest change without a sequence number
+    persons_age: float  # of the oldest change of a person that another cell has not got
     writers: tuple[OpenWriter, ...]  # open transactions that block old changes, the oldest first
     refused: int  # change logs that do not match their signed checkpoint
     dead: int
@@ -148,6 +152,7 @@ async def backlog(statements: Statements) -> Backlog:
         0.0 if waiting is None else max(0.0, waiting["pushed"] or 0.0),
         0.0 if waiting is None else max(0.0, waiting["pulled"] or 0.0),
         changes_age,
+        await _age(statements, OLDEST_OF_PERSONS),
         tuple(await visibility_watermark.writers(statements)) if changes_age > visibility_watermark.OLD else (),
         counts["refused"],
         counts["dead"],

@@ -99,6 +99,7 @@ def _tell(current_backlog: Backlog) -> None:
         (catalog.WAITING, current_backlog.deliveries),
         (catalog.WAITING_AGE, current_backlog.deliveries_age),
         (catalog.UNSEQUENCED_AGE, current_backlog.changes_age),
+        (catalog.UNDELIVERED_PERSONS_AGE, current_backlog.persons_age),
         (catalog.CHECKPOINT_FAILED_LOGS, current_backlog.refused),
         (catalog.DEAD, current_backlog.dead),
         (catalog.DISABLED, current_backlog.disabled),

@@ -160,6 +160,12 @@ def _of_work(picture: StatusSnapshot, backlog: Backlog) -> Iterator[Finding]:
             "End that transaction with `pg_terminate_backend` or `rollback prepared`." if blocker
             else "Read the workers' log for the cause: no worker runs, or the database is slow.",
         )  # fmt: skip
+    if backlog.persons_age > thresholds.PERSON_CHANGE_AGE:
+        yield Finding(
+            Severity.WARNING, "persons-undelivered",
+            f"Another cell has not got a change or an erasure of a person for {duration(backlog.persons_age)}.",
+            "Run `keyrack doctor` to see the cell and the reason.",
+        )  # fmt: skip
     if backlog.refused:
         yield Finding(
             Severity.CRITICAL, "log-refused",

@@ -9,6 +9,7 @@ from __future__ import annotations
 OPERATION_AGE = 60.0  # age of the oldest pending operation (seconds): critical
 DELIVERY_AGE = 3_600.0  # age of the oldest waiting delivery (seconds)
 CHANGE_AGE = 30.0  # age of the oldest change without a sequence number (seconds)
+PERSON_CHANGE_AGE = 900.0  # age of the oldest change of a person that another cell has not got (seconds)
 DEAD_WITHIN = 3_600  # seconds without a dead delivery
 REPLICA_LAG = 30.0  # seconds
 CONNECTIONS_USED = 0.85  # fraction of the maximum
