@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from keyrack.cli.cell_choice import CellName, cell_of_call
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
-from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
+from keyrack.cli.database_opening import embedded_server, open_address
+from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.options import moment
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show, table
 from keyrack.cli.progress import progress
@@ -197,14 +199,14 @@ def _preview(
 
 
 @app.command("settle")
-def settle(state: State = None, as_json: Json = False) -> None:
+def settle(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Advance ids and event numbers, and sign everyone out, after a restore by another tool such as pgBackRest.
 
     `backup restore` does this itself.
     """
 
     async def work() -> PostRestoreResult:
-        settings = read_settings(state)
+        settings = (await cell_of_call(read_settings(state), cell, {})).settings
         async with open_address(settings) as dsn:
             return await post_restore.apply_post_restore(settings, dsn)
 

@@ -11,7 +11,8 @@ import typer
 from keyrack import __version__
 from keyrack.cli.commands.run import running_database
 from keyrack.cli.create_database import check_beginning
-from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
+from keyrack.cli.database_opening import embedded_server
+from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandResult, show
 from keyrack.core import log_config

@@ -1,0 +1,208 @@
+"""Checks of `keyrack cells check`: each cell by itself, and rows that no two cells may have."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from keyrack.core.cell_ids import id_range
+from keyrack.core.settings import Cell
+from keyrack.db import schema_version
+from keyrack.db.cell_identity import WrongCell, require_identity
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.bootstrap import check_master_key
+from keyrack.db.encryption.master_keys import MasterKeyError
+from keyrack.db.schema_version import SchemaState
+from keyrack.ops.cells.connection import reading
+from keyrack.ops.doctor.result import failure, ok, warning
+from keyrack.ops.monitoring.findings import Finding
+
+MOST = 20  # findings of one kind
+AT_ONCE = 1_000  # rows that are read at once from each cell
+
+# Sequences of ids that no two cells give, with the range that each gives from now on
+SEQUENCES: LiteralString = """
+select sequencename as name, max_value as highest, coalesce(last_value, start_value) as last from pg_sequences
+where schemaname = current_schema()
+  and sequencename in ('customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq') order by 1
+"""
+EXTENSIONS: LiteralString = """
+select array(select extname::text from pg_extension where extname in ('pg_trgm', 'btree_gin', 'btree_gist') order by 1)
+"""
+WAL_LEVEL: LiteralString = "select current_setting('wal_level')"
+
+
+async def examine_cell(connection: Connection, cell: Cell) -> list[Finding]:
+    """Check one cell: schema, number, range of ids, master key, and whether customers can be moved out of it."""
+    status = await schema_version.standing(connection)
+    if status.state is not SchemaState.CURRENT:
+        text = f"The schema is at revision {status.revision or 'none'}, but this release has {schema_version.head()}."
+        remedy = (
+            f"Run `keyrack migrate --cell {cell.name}`." if status.revision else f"Run `keyrack cells add {cell.name}`."
+        )
+        return [failure("schema", text, remedy)]
+    lines = [ok("schema", f"the schema is at revision {status.revision}"), *await examine_identity(connection, cell)]
+    try:
+        await check_master_key(connection, cell.settings)
+        lines.append(ok("secrets", "this node's master key decrypts the database's secrets"))
+    except MasterKeyError as error:
+        lines.append(failure("secrets", str(error), "All cells need the same master key (docs/secrets.md)."))
+    if (level := await connection.fetchval(WAL_LEVEL)) == "logical":
+        lines.append(ok("wal-level", "customers can be moved out of this cell"))
+    else:
+        text = f"wal_level is {level}, so no customer can be moved out of this cell."
+        lines.append(warning("wal-level", text, "Before a move, set wal_level to logical, and restart PostgreSQL."))
+    return lines
+
+
+async def examine_identity(connection: Connection, cell: Cell) -> list[Finding]:
+    """Check that the database is the cell of the settings, and gives ids of its range."""
+    try:
+        await require_identity(connection, cell)
+    except WrongCell as error:
+        return [failure("number", str(error), "Correct [[cells]] in the settings of all processes.")]
+    ids = id_range(cell.number)
+    wrong = [
+        row["name"]
+        for row in await connection.fetch(SEQUENCES)
+        if row["highest"] != ids.stop - 1 or row["last"] not in ids
+    ]
+    if wrong:
+        text = (
+            f"The sequences {', '.join(wrong)} can give ids of another cell, outside of {ids.start} to {ids.stop - 1}."
+        )
+        return [failure("range", text, "Run `keyrack cells add` again for a cell that exists: it bounds the ids.")]
+    return [ok("number", f"it is cell {cell.number} and gives ids from {ids.start} to {ids.stop - 1}")]
+
+
+def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Check that each cell has the extensions that another one has. The argument has them by cell."""
+    of_all = {extension for names in extensions.values() for extension in names}
+    lines = [
+        warning(
+            "extensions", f"Cell {cell} has no extension {', '.join(missing)}, which another cell has.",
+            "Create it as a superuser; `keyrack doctor` names the statements.",
+        )
+        for cell, names in extensions.items()
+        if (missing := sorted(of_all.difference(names)))
+    ]  # fmt: skip
+    return lines or [ok("extensions", "all cells have the same extensions")]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKey:
+    """Rows whose key no two cells may have, or only with the same value."""
+
+    code: str
+    rows: LiteralString  # `key` in the order of Python, and `value`
+    text: str
+    action: str
+    is_value_shared: bool = False  # the same key is right if its value is the same
+
+
+SHARED_KEYS = (
+    SharedKey(
+        "customers", "select customer_id as key, name as value from customer order by 1", "Customer {key} is in {cells}.",
+        "If its move is under way, continue it with `keyrack cells move-customer`. Otherwise a cell was restored to a "
+        "time before a move: see docs/cell-moves.md.",
+    ),
+    SharedKey(
+        "accounts",
+        "select manager_id as key, null as value from manager union all select client_id, null from client order by 1",
+        "The id {key} is that of a manager or client in {cells}.",
+        "If a customer's move is under way, continue it. Otherwise remove the account in the cell without its customers.",
+    ),
+    SharedKey(
+        "user-names",
+        """select address_form as key, username as value from manager
+        where address_form is not null and not has_address_conflict order by address_form collate "C" """,
+        "The user name {value} is that of managers in {cells}.",
+        "Only one of them can log in. Run `keyrack manager change ID --username NAME --cell NAME` for the other.",
+    ),
+    SharedKey(
+        "persons", "select user_id as key, address_form as value from person order by 1",
+        "The users with the id {key} in {cells} have different addresses.",
+        "If it stays so, run `keyrack user change {key} --address ADDRESS` in the cell with the old address.",
+        is_value_shared=True,
+    ),
+    SharedKey(
+        "addresses",
+        """select address_form as key, user_id as value from person
+        where address_form is not null and not has_address_conflict order by address_form collate "C" """,
+        "The address {key} is that of several users in {cells}.",
+        "Run `keyrack user change ID --address ADDRESS --cell NAME` for one of them.",
+        is_value_shared=True,
+    ),
+)  # fmt: skip
+
+
+async def examine_shared_keys(connections: Mapping[str, Connection]) -> list[Finding]:
+    """Find rows that two cells have and may not have. The argument has an open transaction by cell."""
+    return [line for shared in SHARED_KEYS for line in await _doubles(connections, shared)]
+
+
+async def _doubles(connections: Mapping[str, Connection], shared: SharedKey) -> list[Finding]:
+    lines: list[Finding] = []
+    streams = {cell: _stream(connection, shared.rows) for cell, connection in connections.items()}
+    async for key, values in common_keys(streams):
+        if shared.is_value_shared and len(set(values.values())) == 1:
+            continue
+        told = {"key": key, "value": next(iter(values.values())), "cells": f"the cells {', '.join(values)}"}
+        lines.append(failure(shared.code, shared.text.format(**told), shared.action.format(**told)))
+        if len(lines) == MOST:
+            break
+    return lines or [ok(shared.code, f"no two cells have the same {shared.code.replace('-', ' ')}")]
+
+
+async def _stream(connection: Connection, rows: LiteralString) -> AsyncGenerator[tuple[Any, Any]]:
+    async for row in connection.raw.cursor(rows, prefetch=AT_ONCE):
+        yield row["key"], row["value"]
+
+
+async def common_keys(
+    streams: Mapping[str, AsyncIterator[tuple[Any, Any]]],
+) -> AsyncGenerator[tuple[Any, dict[str, Any]]]:
+    """Yield each key that several sorted streams have, with its value in each.
+
+    It holds one row of each stream, however many there are.
+    """
+    heads: list[tuple[Any, int, Any]] = []
+    names = list(streams)
+
+    async def advance(position: int) -> None:
+        async for key, value in streams[names[position]]:
+            heapq.heappush(heads, (key, position, value))
+            return
+
+    for position in range(len(names)):
+        await advance(position)
+    while heads:
+        key, values = heads[0][0], dict[str, Any]()
+        while heads and heads[0][0] == key:
+            _, position, value = heapq.heappop(heads)
+            values[names[position]] = value
+            await advance(position)
+        if len(values) > 1:
+            yield key, values
+
+
+async def examine_all(running: Mapping[str, tuple[Cell, str]]) -> dict[str, list[Finding]]:
+    """Check cells whose databases run at the given addresses: findings by cell, and those of all under `all`.
+
+    Raises the errors of asyncpg.
+    """
+    findings: dict[str, list[Finding]] = {}
+    async with AsyncExitStack() as stack:
+        usable: dict[str, Connection] = {}
+        extensions: dict[str, Sequence[str]] = {}
+        for name, (cell, dsn) in running.items():
+            connection = await stack.enter_async_context(reading(cell.settings, dsn))
+            findings[name] = await examine_cell(connection, cell)
+            extensions[name] = await connection.fetchval(EXTENSIONS)
+            if findings[name][0].level == 0:  # its schema is that of this release
+                usable[name] = connection
+        findings["all"] = [*examine_extensions(extensions), *await examine_shared_keys(usable)]
+    return findings
