@@ -40,6 +40,7 @@ UNUSABLE = (
     EmbeddedServerError,
     WrongCell,
     asyncpg.PostgresError,
+    TimeoutError,
     *UNREACHABLE,
 )
 TWO_CELLS = (

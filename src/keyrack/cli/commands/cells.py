@@ -51,7 +51,7 @@ Url = Annotated[
 ]
 DirectUrl = Annotated[
     str | None,
-    typer.Option("--direct-url", metavar="URL", help="Its address without PgBouncer, if --url is PgBouncer."),
+    typer.Option("--direct-url", metavar="URL", help="The address without PgBouncer, if --url has it."),
 ]
 ReadUrl = Annotated[str | None, typer.Option("--read-url", metavar="URL", help="Address of its read replicas.")]
 
@@ -111,7 +111,7 @@ def add(
             value = {"cell": name, "number": table.number, "isNew": is_new, "isConfigured": is_configured}
             show(CommandResult({**value, "configuration": lines or None}, ""), as_json)
         elif lines:
-            typer.echo(f"\n{lines}", nl=False)
+            typer.echo(lines, nl=False)
 
     explained(run, as_json=as_json)
 
@@ -143,7 +143,8 @@ def _configured(settings: Settings, name: str, number: int | None, given: dict[s
             members = {"number": number, **given}
             if wrong := [key for key, value in members.items() if value not in (None, getattr(table, key))]:
                 raise CommandFailed(
-                    f"Cell {name} is configured with another {', '.join(wrong)}. Leave the options out, or use another name."
+                    f"Cell {name} is configured with another {', '.join(wrong)}. Leave the options out, or use another "
+                    "name."
                 )
             return table
     if given["url"] is None:

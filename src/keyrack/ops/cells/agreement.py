@@ -8,27 +8,20 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from keyrack.core.cell_ids import id_range
 from keyrack.core.settings import Cell
 from keyrack.db import schema_version
-from keyrack.db.cell_identity import WrongCell, require_identity
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.bootstrap import check_master_key
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.schema_version import SchemaState
 from keyrack.ops.cells.connection import reading
+from keyrack.ops.doctor.cell_range import examine_identity
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 MOST = 20  # findings of one kind
-AT_ONCE = 1_000  # rows that are read at once from each cell
+AT_ONCE = 128  # rows that are read at once from each cell
 
-# Sequences of ids that no two cells give, with the range that each gives from now on
-SEQUENCES: LiteralString = """
-select sequencename as name, max_value as highest, coalesce(last_value, start_value) as last from pg_sequences
-where schemaname = current_schema()
-  and sequencename in ('customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq') order by 1
-"""
 EXTENSIONS: LiteralString = """
 select array(select extname::text from pg_extension where extname in ('pg_trgm', 'btree_gin', 'btree_gist') order by 1)
 """
@@ -58,26 +51,6 @@ async def examine_cell(connection: Connection, cell: Cell) -> list[Finding]:
     return lines
 
 
-async def examine_identity(connection: Connection, cell: Cell) -> list[Finding]:
-    """Check that the database is the cell of the settings, and gives ids of its range."""
-    try:
-        await require_identity(connection, cell)
-    except WrongCell as error:
-        return [failure("number", str(error), "Correct [[cells]] in the settings of all processes.")]
-    ids = id_range(cell.number)
-    wrong = [
-        row["name"]
-        for row in await connection.fetch(SEQUENCES)
-        if row["highest"] != ids.stop - 1 or row["last"] not in ids
-    ]
-    if wrong:
-        text = (
-            f"The sequences {', '.join(wrong)} can give ids of another cell, outside of {ids.start} to {ids.stop - 1}."
-        )
-        return [failure("range", text, "Run `keyrack cells add` again for a cell that exists: it bounds the ids.")]
-    return [ok("number", f"it is cell {cell.number} and gives ids from {ids.start} to {ids.stop - 1}")]
-
-
 def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]:
     """Check that each cell has the extensions that another one has. The argument has them by cell."""
     of_all = {extension for names in extensions.values() for extension in names}
@@ -105,7 +78,9 @@ class SharedKey:
 
 SHARED_KEYS = (
     SharedKey(
-        "customers", "select customer_id as key, name as value from customer order by 1", "Customer {key} is in {cells}.",
+        "customers",
+        "select customer_id as key, name as value from customer order by 1",
+        "Customer {key} is in {cells}.",
         "If its move is under way, continue it with `keyrack cells move-customer`. Otherwise a cell was restored to a "
         "time before a move: see docs/cell-moves.md.",
     ),
@@ -113,7 +88,7 @@ SHARED_KEYS = (
         "accounts",
         "select manager_id as key, null as value from manager union all select client_id, null from client order by 1",
         "The id {key} is that of a manager or client in {cells}.",
-        "If a customer's move is under way, continue it. Otherwise remove the account in the cell without its customers.",
+        "If a move is under way, continue it. Otherwise remove the account in the cell without its customers.",
     ),
     SharedKey(
         "user-names",
@@ -154,12 +129,16 @@ async def _doubles(connections: Mapping[str, Connection], shared: SharedKey) -> 
         lines.append(failure(shared.code, shared.text.format(**told), shared.action.format(**told)))
         if len(lines) == MOST:
             break
+    for connection in connections.values():
+        await connection.execute("close all")
     return lines or [ok(shared.code, f"no two cells have the same {shared.code.replace('-', ' ')}")]
 
 
 async def _stream(connection: Connection, rows: LiteralString) -> AsyncGenerator[tuple[Any, Any]]:
-    async for row in connection.raw.cursor(rows, prefetch=AT_ONCE):
-        yield row["key"], row["value"]
+    await connection.declare(rows)
+    while batch := await connection.fetch_batch(AT_ONCE):
+        for row in batch:
+            yield row["key"], row["value"]
 
 
 async def common_keys(
@@ -173,9 +152,8 @@ async def common_keys(
     names = list(streams)
 
     async def advance(position: int) -> None:
-        async for key, value in streams[names[position]]:
-            heapq.heappush(heads, (key, position, value))
-            return
+        if (row := await anext(streams[names[position]], None)) is not None:
+            heapq.heappush(heads, (row[0], position, row[1]))
 
     for position in range(len(names)):
         await advance(position)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
+from keyrack.db.cell_identity import require_identity
 from keyrack.db.connection import Connection
 from keyrack.db.replication.primary_connector import PrimaryConnector
 
@@ -32,3 +33,9 @@ async def reading(settings: Settings, dsn: str) -> AsyncGenerator[Connection]:
         yield Connection(raw)
     finally:
         raw.terminate()
+
+
+async def require_numbered(cell: Cell) -> None:
+    """Raise `WrongCell` unless the database at the cell's address is this cell. Raises the errors of asyncpg."""
+    async with reading(cell.settings, cell.settings.database_url or "") as connection:
+        await require_identity(connection, cell)

@@ -1,0 +1,39 @@
+"""Check whether a database is the cell of the settings, and gives ids of its range alone."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.core.cell_ids import id_range
+from keyrack.core.settings import Cell
+from keyrack.db.cell_identity import WrongCell, require_identity
+from keyrack.db.connection import Connection
+from keyrack.ops.doctor.result import failure, ok
+from keyrack.ops.monitoring.findings import Finding
+
+# Sequences of ids that no two cells give, with the range that each gives from now on
+SEQUENCES: LiteralString = """
+select sequencename as name, max_value as highest, coalesce(last_value, start_value) as last from pg_sequences
+where schemaname = current_schema()
+  and sequencename in ('customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq') order by 1
+"""
+
+
+async def examine_identity(connection: Connection, cell: Cell) -> list[Finding]:
+    """Check that the database is the cell of the settings, and gives ids of its range."""
+    try:
+        await require_identity(connection, cell)
+    except WrongCell as error:
+        return [failure("number", str(error), "Correct [[cells]] in the settings of all processes.")]
+    ids = id_range(cell.number)
+    wrong = [
+        row["name"]
+        for row in await connection.fetch(SEQUENCES)
+        if row["highest"] != ids.stop - 1 or row["last"] not in ids
+    ]
+    if wrong:
+        text = (
+            f"The sequences {', '.join(wrong)} can give ids of another cell, outside of {ids.start} to {ids.stop - 1}."
+        )
+        return [failure("range", text, "Run `keyrack cells add` again for a cell that exists: it bounds the ids.")]
+    return [ok("number", f"it is cell {cell.number} and gives ids from {ids.start} to {ids.stop - 1}")]
