@@ -27,7 +27,7 @@ order by 1
 
 
 def test_each_table_of_a_customer_has_the_customer_in_its_primary_key(sql: Sql) -> None:
-    """A publication of one customer's rows filters by the customer, and an update needs the key."""
+    """A publication filters by the customer, and an update needs the key."""
     assert [row["name"] for row in sql.rows(WITHOUT_CUSTOMER_IN_KEY)] == []
     assert sql.value(TABLES) > 60
 

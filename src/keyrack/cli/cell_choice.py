@@ -50,7 +50,7 @@ TWO_CELLS = (
 
 
 class DefaultCell(Enum):
-    """The cells of a command without `--cell` and without a row that leads to its cell."""
+    """The cells of a command whose options lead to none."""
 
     MAIN = auto()
     ALL = auto()  # a list of the rows of all cells

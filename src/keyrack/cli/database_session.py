@@ -111,7 +111,9 @@ def command(
     topics: Topics = NOTHING,
     default: DefaultCell = DefaultCell.MAIN,
 ) -> Callable[[Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]]], Callable[..., None]]:
-    """Register an async function as the command `name`, with the additional options `--state`, `--cell` and `--json`.
+    """Register an async function as the command `name`.
+
+    It gets the additional options `--state`, `--cell` and `--json`.
 
     `preview` gets the same options, and returns the effect to confirm, or None if no consent is needed. It adds `--yes`
     and `--dry-run`. `topics` are the topics that may change, for the customer of the option `customer` or for all.
@@ -143,7 +145,7 @@ def command(
 
 
 def _run(state: Path | None, cell: str | None, called: CommandCall, *, as_json: bool) -> None:
-    """Run a command in its cell, or a list in all cells, and print the result. Raises its errors."""
+    """Run a command in its cell, or a list in all cells. Raises its errors."""
     settings = with_server_address(read_settings(state))
     cells = asyncio.run(cells_of_call(settings, cell, called.options, called.default))
     if called.default is DefaultCell.ALL and settings.cells:
@@ -211,7 +213,7 @@ async def _transaction(database: Database, settings: Settings) -> AsyncGenerator
 
 
 def _take_options(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
-    """Give `run` the options of `function`, with `--state`, `--cell` and `--json` instead of the session.
+    """Give `run` the options of `function`, and those of every command.
 
     Typer derives options from a function's signature and has no other way to declare them. `run` wraps every command,
     so its own signature is `**options`. `functools.wraps` would show that of `function`, whose first parameter is the
@@ -260,7 +262,7 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
 
 
 def explain(error: Exception) -> str:
-    """An error as one line for the user of the command, with its notes before it."""
+    """An error as one line for the user, after its notes."""
     return ": ".join([*getattr(error, "__notes__", ()), _explain(error)])
 
 

@@ -55,7 +55,7 @@ def warn_of_names() -> None:
 
 
 def configured_in(name: str) -> str:
-    """The place that sets a setting, or the configuration file, which may not exist yet."""
+    """The place that sets a setting, or else the configuration file."""
     if origins_of(Settings)[name].kind in ("file", "environment"):
         return given(name)
     return os.environ.get(variable("config")) or f"a configuration file ({variable('config')})"

@@ -37,7 +37,7 @@ class CellsOperator(Operator):
 
 @dataclass
 class TwoCells:
-    """An operator of the cells main and north, with a customer, a manager and a client in each."""
+    """The cells main and north, with an account in each."""
 
     operator: CellsOperator
     main: Sql
@@ -82,7 +82,7 @@ def two(database_server: str) -> Iterator[TwoCells]:
 
 
 def away(cell: dict[str, Any]) -> dict[str, Any]:
-    """The cell at an address that nobody listens on."""
+    """The cell at an address without a server."""
     return cell | {"url": f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"}
 
 

@@ -37,7 +37,7 @@ COLUMNS = {
 }  # fmt: skip
 MEMBERS = ("name", "number", "url", "direct_url", "read_url")
 ALL = "all"  # subject of checks that compare cells
-AWAY = "The cell serves nobody until its database answers. Check its server, and its address in [[cells]]."
+AWAY = "Its customers get 503 until the database answers. Check its server, and its address in [[cells]]."
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the cell: letters a-z, digits and -.")]
 Number = Annotated[
@@ -119,7 +119,7 @@ def add(
 async def _added(
     settings: Settings, name: str, number: int | None, given: dict[str, str | None]
 ) -> tuple[CellSettings, bool]:
-    """The cell's table of the configuration, and whether the database was not that cell before.
+    """Make the database a cell: its table of the configuration, and whether it is new.
 
     Raises `CommandFailed`.
     """
@@ -155,7 +155,9 @@ def _configured(settings: Settings, name: str, number: int | None, given: dict[s
 async def _proposed(
     settings: Settings, name: str, number: int | None, given: dict[str, str | None], main: Any
 ) -> CellSettings:
-    """The table of a new cell, with the number that its database has, or with the smallest free one.
+    """The table of a new cell.
+
+    Its number is that of its database, or the smallest free one.
 
     Raises `CommandFailed`.
     """

@@ -81,14 +81,14 @@ SHARED_KEYS = (
         "customers",
         "select customer_id as key, name as value from customer order by 1",
         "Customer {key} is in {cells}.",
-        "If its move is under way, continue it with `keyrack cells move-customer`. Otherwise a cell was restored to a "
+        "Continue its move with `keyrack cells move-customer`, if one has begun. Otherwise a cell was restored to a "
         "time before a move: see docs/cell-moves.md.",
     ),
     SharedKey(
         "accounts",
         "select manager_id as key, null as value from manager union all select client_id, null from client order by 1",
         "The id {key} is that of a manager or client in {cells}.",
-        "If a move is under way, continue it. Otherwise remove the account in the cell without its customers.",
+        "Continue the move of its customer, if one has begun. Otherwise remove the account in the cell without its customers.",
     ),
     SharedKey(
         "user-names",

@@ -1,4 +1,4 @@
-"""What `keyrack cells list` shows of a cell."""
+"""The size and the state of a cell, for `keyrack cells list`."""
 
 from __future__ import annotations
 

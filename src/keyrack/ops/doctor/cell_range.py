@@ -1,4 +1,4 @@
-"""Check whether a database is the cell of the settings, and gives ids of its range alone."""
+"""The check of a database's cell: its number and its range of ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ where schemaname = current_schema()
 
 
 async def examine_identity(connection: Connection, cell: Cell) -> list[Finding]:
-    """Check that the database is the cell of the settings, and gives ids of its range."""
+    """Check the number and the range of ids of a cell."""
     try:
         await require_identity(connection, cell)
     except WrongCell as error:
