@@ -110,7 +110,7 @@ def test_a_plan_names_the_revisions_of_each_cell(operator: CellsOperator) -> Non
 
 
 def test_status_reports_every_cell(operator: CellsOperator) -> None:
-    status, value, errors = ran(operator, "status")
+    _, value, errors = ran(operator, "status")
     assert (list(value), errors) == (["verdict", "keyrack", "cells"], "")
     assert [row["cell"] for row in value["cells"]] == ["main", "north"]
     assert [row["schema"]["revision"] for row in value["cells"]] == [HEAD, HEAD]

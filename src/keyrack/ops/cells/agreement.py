@@ -88,7 +88,7 @@ SHARED_KEYS = (
         "accounts",
         "select manager_id as key, null as value from manager union all select client_id, null from client order by 1",
         "The id {key} is that of a manager or client in {cells}.",
-        "Continue the move of its customer, if one has begun. Otherwise remove the account in the cell without its customers.",
+        "Continue the move of its customer, if one has begun. Otherwise remove the account in the wrong cell.",
     ),
     SharedKey(
         "user-names",
