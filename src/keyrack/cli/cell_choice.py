@@ -113,7 +113,7 @@ async def _cell_of_all(cells: Sequence[Cell], references: Sequence[Reference]) -
         if (cell := await _cell_of(cells, reference)) != first:
             raise CommandFailed(
                 TWO_CELLS.format(
-                    first=_named(references[0]).capitalize(), second=_named(reference), cells=names([first, cell])
+                    first=_capitalised(references[0]), second=_named(reference), cells=names([first, cell])
                 )
             )
     return first
@@ -138,13 +138,11 @@ async def _cell_of(cells: Sequence[Cell], reference: Reference) -> Cell:
             return matches[0]
     if away:
         raise CommandFailed(
-            f"{_named(reference).capitalize()} cannot be looked up: the cells {names(away)} cannot be used "
+            f"{_capitalised(reference)} cannot be looked up: the cells {names(away)} cannot be used "
             "(`keyrack cells check` says why). Choose a cell with --cell."
         )
     if len(matches) > 1:
-        raise CommandFailed(
-            f"{_named(reference).capitalize()} is in the cells {names(matches)}. Choose one with --cell."
-        )
+        raise CommandFailed(f"{_capitalised(reference)} is in the cells {names(matches)}. Choose one with --cell.")
     if not matches and reference.id is None:
         raise CommandFailed(f"There is no {_named(reference)} in the cells {names(cells)}.")
     return matches[0] if matches else candidates[0]
@@ -157,6 +155,12 @@ def _own_range_first(cells: Sequence[Cell], id: int | None) -> list[Cell]:
 def _named(reference: Reference) -> str:
     word = NOUNS[reference.noun].word
     return f"{word} {reference.text}" if reference.id is not None else f"{word} {reference.text!r}"
+
+
+def _capitalised(reference: Reference) -> str:
+    """The row at the beginning of a sentence. The case of its name stays."""
+    named = _named(reference)
+    return named[:1].upper() + named[1:]
 
 
 async def _cell_with_fewest_customers(cells: Sequence[Cell]) -> Cell:

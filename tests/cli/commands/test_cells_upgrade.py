@@ -36,9 +36,12 @@ def empty(database_server: str) -> Iterator[str]:
 def newer_north(operator: CellsOperator) -> Iterator[None]:
     """A newer release has migrated cell north, and works with no older one."""
     sql = Sql(operator.cells[0]["url"])
+    oldest = sql.value("select oldest_revision from compatibility")
     sql.execute(SET_REVISION, "9999")
+    sql.execute("update compatibility set oldest_revision = '9999'")
     yield
     sql.execute(SET_REVISION, HEAD)
+    sql.execute("update compatibility set oldest_revision = $1", oldest)
     sql.close()
 
 

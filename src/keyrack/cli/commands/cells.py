@@ -22,7 +22,7 @@ from keyrack.cli.screen import WORDS, Screen
 from keyrack.core.cell_ids import MOST_CELLS
 from keyrack.core.settings import Cell, CellSettings, Settings
 from keyrack.db.connection import UNREACHABLE
-from keyrack.db.encryption.bootstrap import check_master_key
+from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.ops.cells import addition, agreement
 from keyrack.ops.cells.addition import CellNotAdded
 from keyrack.ops.cells.overview import CellOverview, overview, shown_address
@@ -125,7 +125,7 @@ async def _added(
     """
     main = settings.all_cells[0]
     async with open_database(main) as database:
-        await check_master_key(database, settings)
+        await open_vault(database, settings)  # the new cell gets this master key as well
         try:
             table = _configured(settings, name, number, given) or await _proposed(
                 settings, name, number, given, database

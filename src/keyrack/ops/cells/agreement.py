@@ -25,6 +25,10 @@ AT_ONCE = 128  # rows that are read at once from each cell
 EXTENSIONS: LiteralString = """
 select array(select extname::text from pg_extension where extname in ('pg_trgm', 'btree_gin', 'btree_gist') order by 1)
 """
+# All cursors of a transaction need the same types. Python orders text in the same way as the collation
+SORTED: LiteralString = """
+select key::text collate "C" as key, value::text as value from ({rows}) r order by 1
+"""
 WAL_LEVEL: LiteralString = "select current_setting('wal_level')"
 
 
@@ -70,7 +74,7 @@ class SharedKey:
     """Rows whose key no two cells may have, or only with the same value."""
 
     code: str
-    rows: LiteralString  # `key` in the order of Python, and `value`
+    rows: LiteralString  # `key` and `value`
     text: str
     action: str
     is_value_shared: bool = False  # the same key is right if its value is the same
@@ -79,26 +83,26 @@ class SharedKey:
 SHARED_KEYS = (
     SharedKey(
         "customers",
-        "select customer_id as key, name as value from customer order by 1",
+        "select customer_id as key, name as value from customer",
         "Customer {key} is in {cells}.",
         "Continue its move with `keyrack cells move-customer`, if one has begun. Otherwise a cell was restored to a "
         "time before a move: see docs/cell-moves.md.",
     ),
     SharedKey(
         "accounts",
-        "select manager_id as key, null as value from manager union all select client_id, null from client order by 1",
+        "select manager_id as key, null as value from manager union all select client_id, null from client",
         "The id {key} is that of a manager or client in {cells}.",
         "Continue the move of its customer, if one has begun. Otherwise remove the account in the wrong cell.",
     ),
     SharedKey(
         "user-names",
         """select address_form as key, username as value from manager
-        where address_form is not null and not has_address_conflict order by address_form collate "C" """,
+        where address_form is not null and not has_address_conflict""",
         "The user name {value} is that of managers in {cells}.",
         "Only one of them can log in. Run `keyrack manager change ID --username NAME --cell NAME` for the other.",
     ),
     SharedKey(
-        "persons", "select user_id as key, address_form as value from person order by 1",
+        "persons", "select user_id as key, address_form as value from person",
         "The users with the id {key} in {cells} have different addresses.",
         "If it stays so, run `keyrack user change {key} --address ADDRESS` in the cell with the old address.",
         is_value_shared=True,
@@ -106,7 +110,7 @@ SHARED_KEYS = (
     SharedKey(
         "addresses",
         """select address_form as key, user_id as value from person
-        where address_form is not null and not has_address_conflict order by address_form collate "C" """,
+        where address_form is not null and not has_address_conflict""",
         "The address {key} is that of several users in {cells}.",
         "Run `keyrack user change ID --address ADDRESS --cell NAME` for one of them.",
         is_value_shared=True,
@@ -121,7 +125,8 @@ async def examine_shared_keys(connections: Mapping[str, Connection]) -> list[Fin
 
 async def _doubles(connections: Mapping[str, Connection], shared: SharedKey) -> list[Finding]:
     lines: list[Finding] = []
-    streams = {cell: _stream(connection, shared.rows) for cell, connection in connections.items()}
+    rows: LiteralString = SORTED.replace("{rows}", shared.rows)
+    streams = {cell: _stream(connection, rows) for cell, connection in connections.items()}
     async for key, values in common_keys(streams):
         if shared.is_value_shared and len(set(values.values())) == 1:
             continue

@@ -11,11 +11,14 @@ from keyrack.db.connection import Connection
 from keyrack.ops.doctor.result import failure, ok
 from keyrack.ops.monitoring.findings import Finding
 
-# Sequences of ids that no two cells give, with the range that each gives from now on
+# Sequences of ids that no two cells give. `pg_sequences` has no last value before the first id
 SEQUENCES: LiteralString = """
-select sequencename as name, max_value as highest, coalesce(last_value, start_value) as last from pg_sequences
-where schemaname = current_schema()
-  and sequencename in ('customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq') order by 1
+with s as (
+  select 'customer_customer_id_seq' as name, last_value as last from customer_customer_id_seq union all
+  select 'manager_manager_id_seq', last_value from manager_manager_id_seq union all
+  select 'person_user_id_seq', last_value from person_user_id_seq
+)
+select name, last, seqmax as highest from s join pg_sequence on seqrelid = name::regclass order by 1
 """
 
 
