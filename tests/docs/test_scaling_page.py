@@ -1,93 +1,58 @@
-"""docs/sharding-tables.md has each table with its obstacles, and docs/sharding.md names existing statements."""
+"""docs/scaling.md: its ten commands add a second cell."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
-from tests.docs.code_blocks import ROOT
-from tests.support.servers import Sql
+import pytest
 
-TEXT = (ROOT / "docs/sharding-tables.md").read_text()
-STUDY = (ROOT / "docs/sharding.md").read_text()
-# Places of tables without a customer if other tables are distributed by customer
-PLACES = {"copied", "one node", "by its key"}
-# Partitions belong to their tables. A row of a person, such as a session, may name a customer, and belongs to none.
-# Columns: the key and the obstacles. Obstacles are a unique constraint without the customer, a foreign key that sets
-# null, a foreign key to a table without a customer, and a trigger. Triggers that
-# record changes have a separate section
-TABLES = """
-with t as (
-  select c.oid, c.relname as name, exists (select from pg_attribute where attrelid = c.oid and attname = 'customer_id'
-    and attnotnull and not attisdropped) as of_customer
-  from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-)
-select name, of_customer,
-  (select string_agg(format('`%s`', a.attname), ', ' order by k.place)
-   from pg_index i, unnest(i.indkey) with ordinality k (number, place)
-   join pg_attribute a on a.attnum = k.number
-   where i.indrelid = t.oid and i.indisprimary and a.attrelid = t.oid) as key,
-  array(
-    select format('unique `%s`', i.indexrelid::regclass) from pg_index i
-    where i.indrelid = t.oid and i.indisunique and t.of_customer and not exists (
-      select from pg_attribute a where a.attrelid = t.oid and a.attname = 'customer_id' and a.attnum = any(i.indkey))
-    order by 1)
-  || array(
-    select format('`%s` sets null', conname) from pg_constraint
-    where conrelid = t.oid and contype = 'f' and confdeltype in ('n', 'd') and t.of_customer order by 1)
-  || array(
-    select format('refers to `%s`', o.name) from pg_constraint f join t o on o.oid = f.confrelid
-    where f.conrelid = t.oid and f.contype = 'f' and not o.of_customer order by 1)
-  || array(
-    select format('trigger `%s`', tgname) from pg_trigger where tgrelid = t.oid and not tgisinternal
-    and not starts_with(tgname, 'RECORD_') order by 1
-  ) as in_the_way
-from t order by name
-"""
+from keyrack.core.cell_ids import IDS_PER_CELL
+from tests.docs.code_blocks import ROOT, block, blocks
+from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
+
+pytestmark = pytest.mark.cluster
+
+PAGE = "docs/scaling.md"
+MOST_WORDS = 2_500
 
 
-def rows() -> dict[str, list[str]]:
-    """The page's table of tables: the cells of each row by table name."""
-    section = TEXT.split("<!-- tables:", 1)[1].split("\n## ", 1)[0]
-    found = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| `\w+` \|", line)]
-    return {cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in found}
+def test_the_commands_add_a_second_cell(database_server: str, tmp_path: Path) -> None:
+    """The blocks `add-cell` and `use-cell` run unchanged."""
+    with migrated_database(database_server) as main, migrated_database(database_server) as north:
+        config = tmp_path / "keyrack.toml"
+        config.write_text(f'database_url = "{main}"\n')
+        config.chmod(0o600)
+        keyrack = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
+        env = {name: value for name, value in os.environ.items() if name != "KEYRACK_DATABASE_URL"}
+        ran = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", keyrack + block(PAGE, "add-cell").text + block(PAGE, "use-cell").text],
+            env=env | {"KEYRACK_CONFIG": str(config), "NORTH": north}, cwd=tmp_path,
+            capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert tomllib.loads(config.read_text())["cells"] == [{"name": "north", "number": 1, "url": north}]
+        assert json.loads((tmp_path / "settings.json").read_text())
+        first = f"{IDS_PER_CELL + 1}"
+        assert f"Customer {first} added. Its cell is north." in ran.stdout
+        assert [line.split()[-1] for line in ran.stdout.splitlines() if line.startswith(f"{first} ")] == ["north"]
+        sql = Sql(north)
+        try:
+            assert sql.value("select count(*) from api_key") == sql.value("select count(*) from manager") == 1
+            assert sql.value("select count(*) from customer") == 1
+        finally:
+            sql.close()
 
 
-def expected(table: Any) -> tuple[str, str]:
-    """The key of a table and its obstacles."""
-    return table["key"] or "none", ", ".join(table["in_the_way"])
+def test_the_example_is_what_the_command_prints() -> None:
+    (example,) = [one for one in blocks(PAGE) if one.language == "toml"]
+    (cell,) = tomllib.loads(example.text)["cells"]
+    assert list(cell) == ["name", "number", "url"] and (cell["name"], cell["number"]) == ("north", 1)
 
 
-def test_every_table_has_a_row(sql: Sql) -> None:
-    tables = {table["name"]: table for table in sql.rows(TABLES)}
-    told = rows()
-    assert sorted(told) == sorted(tables), "a new table needs a row in docs/sharding-tables.md"
-    assert {name: (cells[0], cells[2]) for name, cells in told.items()} == {
-        name: expected(table) for name, table in tables.items()
-    }
-
-
-def test_tables_of_a_customer_are_placed_by_customer(sql: Sql) -> None:
-    """The primary key contains the customer, which determines the row's node."""
-    told = rows()
-    for table in sql.rows(TABLES):
-        place, key = told[table["name"]][1], table["key"] or ""
-        assert (place == "by customer") == table["of_customer"], table["name"]
-        if table["of_customer"]:
-            assert "`customer_id`" in key, table["name"]
-        else:
-            assert place in PLACES, table["name"]
-
-
-def test_the_page_has_the_number_of_tables(sql: Sql) -> None:
-    tables = sql.rows(TABLES)
-    of_customer = [table for table in tables if table["of_customer"]]
-    assert f"{len(tables)} tables, {len(of_customer)} of which belong to a customer" in " ".join(TEXT.split())
-
-
-def test_the_statements_that_the_page_names_exist() -> None:
-    named = re.findall(r"`(?:\w+\.)*(\w+)\.([A-Z][A-Z_]+)`", STUDY)
-    assert named
-    for module, name in named:
-        texts = [path.read_text() for path in (ROOT / "src/keyrack").rglob(f"{module}.py")]
-        assert any(re.search(rf"^{name}\b", text, re.MULTILINE) for text in texts), f"{module}.{name}"
+def test_the_page_is_short() -> None:
+    assert len((ROOT / PAGE).read_text().split()) <= MOST_WORDS

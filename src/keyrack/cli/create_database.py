@@ -11,7 +11,7 @@ import os
 
 import structlog
 
-from keyrack.cli.database_session import demo_below, embedded_server, no_database
+from keyrack.cli.database_opening import demo_below, embedded_server, no_database
 from keyrack.cli.environment import given
 from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings, unknown, variable

@@ -1,7 +1,8 @@
 """Runs commands on the database: opens it, prints the result, explains errors.
 
 A command is an async function that gets a `DatabaseSession` and returns its result. It runs in one transaction. An
-error leaves no trace. A printed result is already committed, and all processes are notified.
+error leaves no trace. A printed result is already committed, and all processes are notified. With several cells, it
+runs in one of them; a list may run in all.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec
+from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec, cast
 
 import asyncpg
 import typer
@@ -23,19 +24,20 @@ import typer
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.cli import name_lookup
+from keyrack.cli.cell_choice import CellName, DefaultCell, cells_of_call
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
+from keyrack.cli.database_opening import is_one_of_several, open_database
 from keyrack.cli.environment import read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, Json, ListResult, show, visible
 from keyrack.cli.server_address import with_server_address
 from keyrack.core.errors import Refusal
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
 from keyrack.core.systemd import NoListener
 from keyrack.db import schema_version, worker_wakeup
-from keyrack.db.audit_context import acting, operator
 from keyrack.db.cell_identity import WrongCell
 from keyrack.db.change_notifier import EVERYBODY, NOTHING, NOTIFY, Topics, encode_notifications
 from keyrack.db.connection import UNREACHABLE, Connection, Database, OutcomeUnknown, unreachable
-from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
+from keyrack.db.embedded.server import EmbeddedServerError
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
@@ -44,10 +46,6 @@ P = ParamSpec("P")
 
 # Commands may wait for one another. An import is idle while it reads its file, which may be a pipe
 PATIENCE: LiteralString = "set local lock_timeout = '30s'; set local idle_in_transaction_session_timeout = '10min'"
-NO_DATABASE = (
-    "There is no database in {state}. Create one with `keyrack serve` or `keyrack migrate`, or select another one with "
-    "--state, KEYRACK_STATE or KEYRACK_DATABASE_URL."
-)
 SHOWN_ONCE = "It is shown only once."
 
 State = Annotated[
@@ -65,7 +63,7 @@ class DatabaseSession:
     """The connection, settings and database of a running command."""
 
     sql: Connection  # in the command's transaction
-    settings: Settings
+    settings: Settings  # those of its cell
     db: Database
 
     async def vault(self) -> Encryption:
@@ -80,62 +78,6 @@ class DatabaseSession:
         from keyrack.assignments.customer_lock import flush_all  # imports all checks of assignments
 
         await flush_all(self.db, self.sql, customers, self.settings)
-
-
-def embedded_server(settings: Settings) -> EmbeddedServer:
-    """The server in the state directory, not yet started."""
-    return EmbeddedServer(
-        settings.state,
-        bin_dir=settings.postgres_bin,
-        log_bytes=settings.postgres_log_max_bytes,
-        backups=settings.backup_directory,
-    )
-
-
-def no_database(settings: Settings) -> CommandFailed:
-    """The error of a command that needs a database and may not create one."""
-    return CommandFailed(NO_DATABASE.format(state=settings.state), demo_below(settings))
-
-
-def demo_below(settings: Settings) -> list[str]:
-    """A hint at the demo's database, which the operator may have meant."""
-    demo = settings.state / "demo"
-    env = demo / "demo.env"
-    return [f"To use the demo's database, load {env} or add --state {demo}."] if env.exists() else []
-
-
-@asynccontextmanager
-async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the running database with this release's schema; an embedded one runs until the block ends.
-
-    Raises `CommandFailed` if there is no database, and `SchemaError` if its schema is of another release.
-    """
-    if settings.database_url is not None:
-        await schema_version.require(settings.database_direct_url or settings.database_url, settings)
-        yield settings.database_url
-        return
-    server = embedded_server(settings)
-    if not server.made:
-        server.refuse_beginning()
-        raise no_database(settings)
-    try:
-        await asyncio.to_thread(server.start)
-        await schema_version.require(server.dsn)
-        yield server.dsn
-    finally:
-        await asyncio.to_thread(server.stop)
-
-
-@asynccontextmanager
-async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[Database]:
-    """The database, with the operator of the command as actor."""
-    acting.set(operator())
-    async with open_address(settings) as dsn:
-        database = await Database.connect(dsn, settings, application=application)
-        try:
-            yield database
-        finally:
-            await database.close()
 
 
 # Errors whose messages are written for the operator
@@ -158,26 +100,41 @@ class CommandCall:
     yes: bool
     dry_run: bool
     topics: Topics
+    default: DefaultCell
 
 
 def command(
-    app: typer.Typer, name: str, *, preview: Before | None = None, topics: Topics = NOTHING
+    app: typer.Typer,
+    name: str,
+    *,
+    preview: Before | None = None,
+    topics: Topics = NOTHING,
+    default: DefaultCell = DefaultCell.MAIN,
 ) -> Callable[[Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]]], Callable[..., None]]:
-    """Register an async function as the command `name`, with the additional options `--state` and `--json`.
+    """Register an async function as the command `name`.
+
+    It gets the additional options `--state`, `--cell` and `--json`.
 
     `preview` gets the same options, and returns the effect to confirm, or None if no consent is needed. It adds `--yes`
     and `--dry-run`. `topics` are the topics that may change, for the customer of the option `customer` or for all.
+    `default` is the cell without `--cell` and without an option that leads to one.
     """
 
     def register(
         function: Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]],
     ) -> Callable[..., None]:
         def run(
-            *, state: Path | None, json: bool, yes: bool = False, dry_run_only: bool = False, **options: Any
+            *,
+            state: Path | None,
+            cell: str | None,
+            json: bool,
+            yes: bool = False,
+            dry_run_only: bool = False,
+            **options: Any,
         ) -> None:
             def work() -> None:
-                called = CommandCall(function, options, preview, yes, dry_run_only, topics)
-                show(asyncio.run(_done(state, called)), json)
+                called = CommandCall(function, options, preview, yes, dry_run_only, topics, default)
+                _run(state, cell, called, as_json=json)
 
             explained(work, as_json=json)
 
@@ -187,23 +144,55 @@ def command(
     return register
 
 
-async def _done(state: Path | None, called: CommandCall) -> CommandResult | ListResult:
-    """Run a command in one transaction, after its preview in another one."""
+def _run(state: Path | None, cell: str | None, called: CommandCall, *, as_json: bool) -> None:
+    """Run a command in its cell, or a list in all cells. Raises its errors."""
     settings = with_server_address(read_settings(state))
-    async with open_database(settings) as database:
+    cells = asyncio.run(cells_of_call(settings, cell, called.options, called.default))
+    if called.default is DefaultCell.ALL and settings.cells:
+        _list_cells(cells, called, as_json=as_json)
+    else:
+        show(asyncio.run(_done(cells[0], called)), as_json)
+
+
+def _list_cells(cells: Sequence[Cell], called: CommandCall, *, as_json: bool) -> None:
+    """Print the rows of each cell, with its name. Raises `CommandFailed` at the end if some cells did not answer."""
+    rows: list[Mapping[str, Any]] = []
+    columns: dict[str, str] = {}
+    failures: list[str] = []
+    for cell in cells:
+        try:
+            result = asyncio.run(_done(cell, called))
+        except Exception as error:
+            if len(cells) == 1:
+                raise
+            failures.append(explain(error))
+        else:
+            listed = cast("ListResult", result)
+            rows += [{**row, "cell": cell.name} for row in listed.rows]
+            columns = {**listed.columns, "CELL": "cell"}
+    show(ListResult(rows, columns), as_json)
+    if failures:
+        raise CommandFailed("The list is not complete.", failures)
+
+
+async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
+    """Run a command in one transaction, after its preview in another one."""
+    async with open_database(cell) as database:
         # Resolved once, so that the consent and the change are about the same rows
         options = await name_lookup.resolved(database, called.options)
         if called.preview is not None and (called.dry_run or not called.yes):
-            async with _transaction(database, settings) as session:
+            async with _transaction(database, cell.settings) as session:
                 preview = await called.preview(session, **options)
             if called.dry_run:
                 return (preview or ConfirmationPreview("make this change without deleting anything else", then="")).said
             if preview is not None:
                 agree(preview)
-        async with _transaction(database, settings) as session:
+        async with _transaction(database, cell.settings) as session:
             result = await called.work(session, **options)
         if isinstance(result, CommandResult):
             await tell(database, options.get("customer") or EVERYBODY, called.topics)
+            if called.default is DefaultCell.FEWEST_CUSTOMERS and is_one_of_several(cell):
+                result = CommandResult({**result.value, "cell": cell.name}, f"{result.text} Its cell is {cell.name}.")
         return result
 
 
@@ -224,12 +213,12 @@ async def _transaction(database: Database, settings: Settings) -> AsyncGenerator
 
 
 def _take_options(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
-    """Give `run` the options of `function`, with `--state` and `--json` instead of the session.
+    """Give `run` the options of `function`, and those of every command.
 
     Typer derives options from a function's signature and has no other way to declare them. `run` wraps every command,
     so its own signature is `**options`. `functools.wraps` would show that of `function`, whose first parameter is the
-    session and which lacks the options that `run` adds. The alternative is to repeat `state`, `json`, `yes` and
-    `dry_run_only`, and the call that handles them, in each command of the database.
+    session and which lacks the options that `run` adds. The alternative is to repeat `state`, `cell`, `json`, `yes`
+    and `dry_run_only`, and the call that handles them, in each command of the database.
     """
     signature = inspect.signature(function, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -238,6 +227,7 @@ def _take_options(run: Callable[..., None], function: Callable[..., Any], *, con
         parameters.append(inspect.Parameter("yes", keyword, default=False, annotation=Yes))
         parameters.append(inspect.Parameter("dry_run_only", keyword, default=False, annotation=DryRun))
     parameters.append(inspect.Parameter("state", keyword, default=None, annotation=State))
+    parameters.append(inspect.Parameter("cell", keyword, default=None, annotation=CellName))
     parameters.append(inspect.Parameter("json", keyword, default=False, annotation=Json))
     run.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=None)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -272,7 +262,11 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
 
 
 def explain(error: Exception) -> str:
-    """An error as one line for the user of the command."""
+    """An error as one line for the user, after its notes."""
+    return ": ".join([*getattr(error, "__notes__", ()), _explain(error)])
+
+
+def _explain(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, TOLD_AS_THEY_ARE):
         return text

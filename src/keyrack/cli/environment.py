@@ -54,6 +54,13 @@ def warn_of_names() -> None:
         typer.echo(f"keyrack: {note}", err=True)
 
 
+def configured_in(name: str) -> str:
+    """The place that sets a setting, or else the configuration file."""
+    if origins_of(Settings)[name].kind in ("file", "environment"):
+        return given(name)
+    return os.environ.get(variable("config")) or f"a configuration file ({variable('config')})"
+
+
 def given(name: str) -> str:
     """The variable that sets a setting, or the line of the configuration file."""
     by_file = variable(name, by_file=True)

@@ -17,7 +17,7 @@ from keyrack.auth.usernames import MANAGERS
 from keyrack.cli.output import CommandFailed
 from keyrack.core.addresses import address_form
 from keyrack.core.text import nfc, trimmed
-from keyrack.db.connection import Statements
+from keyrack.db.connection import Row, Statements
 
 MOST = 5_000  # names that are searched for a similar one
 CANDIDATES = 5  # in an error message
@@ -35,11 +35,12 @@ class Noun:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A name that was given instead of an id."""
+class Reference:
+    """A row that an option names by its id, or by its name."""
 
     noun: str
     text: str
+    id: int | None = None  # None: `text` is a name
 
 
 NOUNS = {
@@ -69,20 +70,21 @@ NOUNS = {
     ),
 }
 MATCHING: LiteralString = "select * from ({rows}) r where {match} order by id limit $2"
+EXISTS: LiteralString = "select exists (select from ({rows}) r where id = $1)"
 KNOWN: LiteralString = "select id, name from ({rows}) r order by id limit $1"
 
 
 def reference(noun: str) -> Callable[[str], Any]:
-    """A parser for an option with an id or a name of `noun`. It returns the id, or a `Name` for `resolved`."""
+    """A parser for an option with an id or a name of `noun`. It returns a `Reference` for `resolved`."""
 
-    def read(value: str) -> int | Name:
+    def read(value: str) -> Reference:
         text = trimmed(value)
         if not text:
             raise typer.BadParameter("must not be empty")
         if not (text.isascii() and text.lstrip("-").isdigit()):
-            return Name(noun, text if NOUNS[noun].is_address else nfc(text))
+            return Reference(noun, text if NOUNS[noun].is_address else nfc(text))
         if 1 <= int(text) <= INT32_MAX:
-            return int(text)
+            return Reference(noun, text, int(text))
         raise typer.BadParameter(f"{text} is not an id from 1 to {INT32_MAX}")
 
     return read
@@ -96,14 +98,14 @@ async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any
 async def _resolved(sql: Statements, value: Any) -> Any:
     if isinstance(value, list):
         return [await _resolved(sql, item) for item in cast("list[Any]", value)]
-    return await _id(sql, value) if isinstance(value, Name) else value
+    return await _id(sql, value) if isinstance(value, Reference) else value
 
 
-async def _id(sql: Statements, wanted: Name) -> int:
+async def _id(sql: Statements, wanted: Reference) -> int:
+    if wanted.id is not None:
+        return wanted.id
     noun = NOUNS[wanted.noun]
-    matching: LiteralString = MATCHING.replace("{rows}", noun.rows).replace("{match}", noun.match)
-    sought = address_form(wanted.text) if noun.is_address else wanted.text
-    rows = await sql.fetch(matching, sought, MOST)
+    rows = await _matches(sql, wanted)
     exact = [row for row in rows if row["name"] == wanted.text]
     matches = exact if len(exact) == 1 else rows
     if len(matches) == 1:
@@ -114,6 +116,20 @@ async def _id(sql: Statements, wanted: Name) -> int:
             f"There are {len(matches)} {noun.word}s {noun.called} {wanted.text!r}. Use the id: {which}."
         )
     raise CommandFailed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
+
+
+async def _matches(sql: Statements, wanted: Reference) -> list[Row]:
+    noun = NOUNS[wanted.noun]
+    matching: LiteralString = MATCHING.replace("{rows}", noun.rows).replace("{match}", noun.match)
+    return await sql.fetch(matching, address_form(wanted.text) if noun.is_address else wanted.text, MOST)
+
+
+async def is_there(sql: Statements, wanted: Reference) -> bool:
+    """Whether the database has a row with this id or name."""
+    if wanted.id is None:
+        return bool(await _matches(sql, wanted))
+    exists: LiteralString = EXISTS.replace("{rows}", NOUNS[wanted.noun].rows)
+    return bool(await sql.fetchval(exists, wanted.id))
 
 
 def _which(row: Any) -> str:

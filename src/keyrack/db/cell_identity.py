@@ -48,18 +48,23 @@ async def require_identity(statements: Statements, cell: Cell) -> None:
         )
 
 
+async def require_numberable(statements: Statements, number: int) -> None:
+    """Raise `WrongCell` if the database is another numbered cell, or cell 0 with rows. Changes nothing."""
+    found = await read_identity(statements)
+    if found.number != number and (found.number != 0 or await statements.fetchval(HAS_ROWS)):
+        raise WrongCell(
+            f"The database is already cell {found.number}, {found.name}, with ids of its range. Use an empty database "
+            f"for cell {number}."
+        )
+
+
 async def number_cell(connection: Statements, number: int, name: str) -> None:
     """Number an empty database as a cell, and bound its ids.
 
     If the database is that cell already, it gets the name, and its ids are bounded. Raises `WrongCell` if it is another
     numbered cell, or cell 0 with rows.
     """
-    found = await read_identity(connection)
-    if found.number != number and (found.number != 0 or await connection.fetchval(HAS_ROWS)):
-        raise WrongCell(
-            f"The database is already cell {found.number}, {found.name}, with ids of its range. Use an empty database "
-            f"for cell {number}."
-        )
+    await require_numberable(connection, number)
     await connection.execute(NUMBER, number, name)
     ids = id_range(number)
     await connection.execute(BOUND_IDS, ids.start, ids.stop - 1)

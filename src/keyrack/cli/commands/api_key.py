@@ -7,6 +7,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
@@ -64,7 +65,7 @@ async def add(
     return CommandResult({"id": id, "apiKey": secret}, f"API key {id} added: {secret}\n{SHOWN_ONCE}")
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List all API keys."""
     rows = await session.sql.fetch(LIST)

@@ -22,8 +22,10 @@ from keyrack.changelog.transparency.export_verifier import Mismatch, NotComparab
 from keyrack.changelog.transparency.export_verifier import verify as verified
 from keyrack.changelog.transparency.table_audit import ReplayDifference, replay
 from keyrack.cli.audit_result import AuditContext, format_result
+from keyrack.cli.cell_choice import CellName, cell_of_call
 from keyrack.cli.checkpoint_options import CheckpointComparison, VerifiedCheckpoints
-from keyrack.cli.database_session import DatabaseSession, State, command, explained, open_database
+from keyrack.cli.database_opening import open_database
+from keyrack.cli.database_session import DatabaseSession, State, command, explained
 from keyrack.cli.environment import read_settings
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import whose
@@ -122,6 +124,7 @@ def verify(
     keys: Keys = None,
     tables: Tables = False,
     state: State = None,
+    cell: CellName = None,
     as_json: Json = False,
 ) -> None:
     """Verify a change log in the database or in an export, and name the first inconsistency.
@@ -140,7 +143,7 @@ def verify(
         comparison, beside = CheckpointComparison(checkpoints or [], directory, keys or []), AuditContext()
         try:
             if file is None:
-                verification, compared = asyncio.run(_stored(state, customer or 0, epoch, comparison, tables, beside))
+                verification, compared = asyncio.run(_stored(state, cell, customer, epoch, comparison, tables, beside))
             else:
                 verification, compared = _exported(file, comparison)
         except Mismatch as error:
@@ -159,6 +162,7 @@ def verify(
 
 async def _stored(
     state: Path | None,
+    cell_name: str | None,
     customer: Any,
     epoch: UUID | None,
     comparison: CheckpointComparison,
@@ -171,8 +175,9 @@ async def _stored(
     """
     verification: Verification | None = None
     compared, settings = VerifiedCheckpoints(), read_settings(state)
-    async with open_database(settings) as database:
-        named = await resolved(database, {"customer": customer})
+    cell = await cell_of_call(settings, cell_name, {"customer": customer})
+    async with open_database(cell) as database:
+        named = await resolved(database, {"customer": customer or 0})
         with progress() as tell:
             async with database.transaction() as sql:
                 async for item in read(sql, named["customer"], epoch):

@@ -9,11 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from keyrack.cli.cell_choice import CellName, cell_of_call, named_cell
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
-from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
+from keyrack.cli.database_opening import embedded_server, open_address
+from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.options import moment
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show, table
 from keyrack.cli.progress import progress
+from keyrack.core.settings import Settings
 from keyrack.db.embedded import locks
 from keyrack.ops.backups import (
     base_backup,
@@ -49,18 +52,30 @@ Timeline = Annotated[
 ]
 
 
-def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bool) -> None:
+def _run(work: Callable[[BackupContext], CommandResult], state: Any, cell: str | None, as_json: bool) -> None:
     def run() -> None:
         try:
-            show(work(backup_context(read_settings(state))), as_json)
+            show(work(backup_context(_embedded(read_settings(state), cell))), as_json)
         except BackupError as error:
             raise CommandFailed(str(error)) from None
 
     explained(run, as_json=as_json)
 
 
+def _embedded(settings: Settings, cell: str | None) -> Settings:
+    """The settings of cell main, whose database may be embedded. Raises `CommandFailed` for another cell."""
+    chosen = named_cell(settings, cell)
+    if chosen.number > 0:
+        raise CommandFailed(
+            f"Cell {chosen.name} is not an embedded database. Use the backup tool of its server (docs/backups.md)."
+        )
+    if settings.cells:
+        typer.echo(f"keyrack: This is cell {chosen.name}. Other cells have backups of their own.", err=True)
+    return settings
+
+
 @app.command("create")
-def create(state: State = None, as_json: Json = False) -> None:
+def create(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Create and verify a full backup. Backups beyond KEYRACK_BACKUP_KEEP are deleted, with the WAL that they need."""
 
     def work(context: BackupContext) -> CommandResult:
@@ -73,11 +88,11 @@ def create(state: State = None, as_json: Json = False) -> None:
             text += f" Removed: {', '.join(removed)}."
         return CommandResult(_shown(backup) | {"removed": removed}, text)
 
-    _run(work, state, as_json)
+    _run(work, state, cell, as_json)
 
 
 @app.command("list")
-def list_(state: State = None, as_json: Json = False) -> None:
+def list_(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """List the full backups, the recoverable times and the state of the WAL archive."""
 
     def work(context: BackupContext) -> CommandResult:
@@ -113,11 +128,11 @@ def list_(state: State = None, as_json: Json = False) -> None:
             lines.append("There is no full backup since the last restore. Create one: keyrack backup create")
         return CommandResult(value, "\n".join(lines))
 
-    _run(work, state, as_json)
+    _run(work, state, cell, as_json)
 
 
 @app.command("verify")
-def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
+def verify(name: Name = None, state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Verify all full backups, or one, and the WAL archive: read every file, and look for gaps."""
 
     def work(context: BackupContext) -> CommandResult:
@@ -137,7 +152,7 @@ def verify(name: Name = None, state: State = None, as_json: Json = False) -> Non
         )
         return CommandResult(value, text)
 
-    _run(work, state, as_json)
+    _run(work, state, cell, as_json)
 
 
 @app.command("restore")
@@ -151,6 +166,7 @@ def restore_backup(
     yes: Yes = False,
     dry_run: DryRun = False,
     state: State = None,
+    cell: CellName = None,
     as_json: Json = False,
 ) -> None:
     """Restore the database from the newest suitable backup and the WAL archive, up to a time or to the end."""
@@ -179,7 +195,7 @@ def restore_backup(
         lines.append("Start Keyrack, and create a full backup: keyrack backup create")
         return CommandResult(value, "\n".join(lines))
 
-    _run(work, state, as_json)
+    _run(work, state, cell, as_json)
 
 
 def _preview(
@@ -197,14 +213,14 @@ def _preview(
 
 
 @app.command("settle")
-def settle(state: State = None, as_json: Json = False) -> None:
+def settle(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Advance ids and event numbers, and sign everyone out, after a restore by another tool such as pgBackRest.
 
     `backup restore` does this itself.
     """
 
     async def work() -> PostRestoreResult:
-        settings = read_settings(state)
+        settings = (await cell_of_call(read_settings(state), cell, {})).settings
         async with open_address(settings) as dsn:
             return await post_restore.apply_post_restore(settings, dsn)
 
@@ -218,7 +234,12 @@ def settle(state: State = None, as_json: Json = False) -> None:
 
 @app.command("drill")
 def drill(
-    name: Name = None, to: To = None, timeline: Timeline = None, state: State = None, as_json: Json = False
+    name: Name = None,
+    to: To = None,
+    timeline: Timeline = None,
+    state: State = None,
+    cell: CellName = None,
+    as_json: Json = False,
 ) -> None:
     """Test a restore in a temporary directory: count the rows, and measure the time."""
     until = moment(to)
@@ -241,7 +262,7 @@ def drill(
             raise CommandFailed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
         return CommandResult(value, "\n".join(rows))
 
-    _run(work, state, as_json)
+    _run(work, state, cell, as_json)
 
 
 def _settled(done: PostRestoreResult) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Id, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
@@ -103,7 +104,7 @@ async def add(
     return CommandResult({"id": id}, f"Key {id} of {brand} added.")
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(
     session: DatabaseSession,
     brand: Annotated[str | None, typer.Option("--brand", callback=words, help="Show only this brand.")] = None,

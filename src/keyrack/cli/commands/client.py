@@ -11,6 +11,7 @@ from keyrack.api.permissions import PROGRAMS
 from keyrack.api.request_mode import RequestMode
 from keyrack.auth import client_registry
 from keyrack.auth.declarations import Mode, NewClient
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.api_key import end_of_day, last_day
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import OfCustomer, which, whose, words
@@ -89,7 +90,7 @@ async def add(
     return CommandResult(value, text)
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List machine clients, with their customers and last use."""
     rows = await session.sql.fetch(LIST, customer)

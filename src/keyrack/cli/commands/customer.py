@@ -6,6 +6,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
@@ -91,14 +92,14 @@ def no_customer(id: int) -> CommandFailed:
     return CommandFailed(f"There is no customer {id}.")
 
 
-@command(app, "add", topics=TOPICS_CHANGED)
+@command(app, "add", topics=TOPICS_CHANGED, default=DefaultCell.FEWEST_CUSTOMERS)
 async def add(session: DatabaseSession, name: Name) -> CommandResult:
     """Add a customer."""
     id = await session.sql.fetchval(INSERT, name)
     return CommandResult({"id": id}, f"Customer {id} added.")
 
 
-@command(app, "list", topics=TOPICS_CHANGED)
+@command(app, "list", default=DefaultCell.ALL, topics=TOPICS_CHANGED)
 async def list_(session: DatabaseSession) -> ListResult:
     """List all customers."""
     rows = await session.sql.fetch(LIST)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from keyrack.cli.create_database import check_beginning
-from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
+from keyrack.cli.database_opening import embedded_server
+from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.major_upgrade import upgrade as upgrade_data

@@ -7,6 +7,7 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.api.principals import Scope
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
@@ -88,7 +89,7 @@ async def change(
     return CommandResult({"id": id}, f"device key {id} changed.")
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all device keys."""
     rows = await session.sql.fetch(LIST, customer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.output import ListResult
 from keyrack.ops import housekeeping
@@ -16,7 +17,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List clean-up jobs: last success, duration and last error."""
     rows = await housekeeping.status(session.sql)

@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.cli.cell_choice import CellName, cell_of_call
 from keyrack.cli.commands.import_customer import app as app
-from keyrack.cli.database_session import CommandFailed, Json, State, explained, open_database, read_settings, tell
+from keyrack.cli.database_opening import open_database
+from keyrack.cli.database_session import CommandFailed, Json, State, explained, read_settings, tell
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import Customer
 from keyrack.cli.output import CommandResult, ListResult, show, table, visible
@@ -82,6 +84,7 @@ def api(
     merge: Merge = False,
     dry_run: DryRun = False,
     state: State = None,
+    cell: CellName = None,
     as_json: Json = False,
 ) -> None:
     """Import a whole customer from another server with this API into an empty customer.
@@ -99,8 +102,9 @@ def api(
         )
 
         async def work() -> dict[str, Any]:
+            of_call = await cell_of_call(read_settings(state), cell, {"customer": customer})
             async with (
-                open_database(read_settings(state)) as db,
+                open_database(of_call) as db,
                 Client(server, Login(username, password), patience=patience) as client,
             ):
                 whose: int = (await resolved(db, {"customer": customer}))["customer"]
@@ -111,7 +115,7 @@ def api(
                     await check_target(db, whose, origin, merge=merge)
                     return await _dry_run(db, source, whose)
                 await begin(db, whose, origin, merge=merge)
-                return await _brought(db, read_settings(state), source, whose)
+                return await _brought(db, of_call.settings, source, whose)
 
         try:
             result = asyncio.run(work())

@@ -7,6 +7,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.import_catalog import app
 from keyrack.cli.database_session import CommandFailed, DatabaseSession, command
 from keyrack.cli.options import Customer, words
@@ -47,7 +48,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A directory writ
 NewName = Annotated[str | None, typer.Option("--name", callback=words, help="New name of the customer.")]
 
 
-@command(app, "customer", topics=TOPICS_CHANGED)
+@command(app, "customer", topics=TOPICS_CHANGED, default=DefaultCell.FEWEST_CUSTOMERS)
 async def customer(session: DatabaseSession, directory: Directory, name: NewName = None) -> CommandResult:
     """Import an export as a new customer: all of it or nothing, and each export only once.
 

@@ -8,6 +8,7 @@ import signal
 
 import typer
 
+from keyrack.cli.cell_choice import CellName, named_cell
 from keyrack.cli.commands.run import running_database
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, explained, read_settings
@@ -22,11 +23,11 @@ app = typer.Typer()
 
 
 @app.command("ingest-mqtt")
-def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
+def ingest_mqtt(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Receive telemetry from the broker KEYRACK_MQTT_URL. With --json, one line reports the subscription."""
 
     def run() -> None:
-        settings = read_settings(state)
+        settings = named_cell(read_settings(state), cell).settings
         log_config.configure(settings.log_level)
         check_beginning(settings, "ingest-mqtt", named=False)  # a new database has no units
         warn_of_names()

@@ -27,6 +27,7 @@ from keyrack.auth.sign_in_methods import (
 )
 from keyrack.auth.usernames import MANAGERS, UNIQUE_USERNAME
 from keyrack.cli import membership_options
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
@@ -146,7 +147,7 @@ async def add(
     return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{password_text}")
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List all managers."""
     rows = await session.sql.fetch(LIST)

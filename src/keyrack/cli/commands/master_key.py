@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from keyrack.auth import signing_keys
+from keyrack.cli.cell_choice import CellName, DefaultCell, cell_of_call
 from keyrack.cli.confirmation import ConfirmationPreview, Yes, agree
-from keyrack.cli.database_session import DatabaseSession, Json, State, command, explained, open_database, read_settings
+from keyrack.cli.database_opening import open_database
+from keyrack.cli.database_session import DatabaseSession, Json, State, command, explained, read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
@@ -30,14 +32,17 @@ RETIRED = "Nodes that have only this key can no longer read secrets."
 
 
 def _on_database(
-    state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[CommandResult]]
+    state: Path | None,
+    cell_name: str | None,
+    as_json: bool,
+    work: Callable[[Database, Settings], Awaitable[CommandResult]],
 ) -> None:
     """Run work that manages its own transactions."""
 
     async def run() -> CommandResult:
-        settings = read_settings(state)
-        async with open_database(settings) as database:
-            result = await work(database, settings)
+        cell = await cell_of_call(read_settings(state), cell_name, {})
+        async with open_database(cell) as database:
+            result = await work(database, cell.settings)
             await database.execute(worker_wakeup.ACCESS)
             return result
 
@@ -51,7 +56,7 @@ def new(as_json: Json = False) -> None:
     show(CommandResult({"key": key.text, "id": key.id}, key.text), as_json)
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List the master keys that decrypt the database, and which of them this node has."""
     key_ids = [key.id for key in master_keys.read(session.settings)]
@@ -60,7 +65,7 @@ async def list_(session: DatabaseSession) -> ListResult:
 
 
 @app.command("rotate")
-def rotate(state: State = None, as_json: Json = False) -> None:
+def rotate(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Re-encrypt all secrets for the first master key of this node; all nodes keep running."""
 
     async def work(database: Database, settings: Settings) -> CommandResult:
@@ -73,7 +78,7 @@ def rotate(state: State = None, as_json: Json = False) -> None:
             {"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.other_masters}, text
         )
 
-    _on_database(state, as_json, work)
+    _on_database(state, cell, as_json, work)
 
 
 @app.command("retire")
@@ -81,6 +86,7 @@ def retire(
     id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, from `master-key list`.")],
     yes: Yes = False,
     state: State = None,
+    cell: CellName = None,
     as_json: Json = False,
 ) -> None:
     """Retire a master key, so that it decrypts nothing, once every node has another one."""
@@ -91,7 +97,7 @@ def retire(
         await rotation.retire(database, settings, id)
         return CommandResult({"id": id}, f"Master key {id} is retired.")
 
-    _on_database(state, as_json, work)
+    _on_database(state, cell, as_json, work)
 
 
 @command(app, "reset")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
@@ -103,7 +104,7 @@ async def add(
     return CommandResult({"id": id}, f"Product {id} added.")
 
 
-@command(app, "list", topics=TOPICS_CHANGED)
+@command(app, "list", default=DefaultCell.ALL, topics=TOPICS_CHANGED)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all products."""
     rows = await session.sql.fetch(LIST, customer)

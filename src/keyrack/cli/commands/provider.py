@@ -13,6 +13,7 @@ from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.login_flow import MANAGERS, SignOn
 from keyrack.auth.sso.provider_urls import allows
 from keyrack.auth.sso.providers import ALGORITHMS, LIST
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import reference, which, words
@@ -172,7 +173,7 @@ async def add(
     return CommandResult(result.value, result.text + note_on_link(session.settings))
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List all providers, with the number of connected accounts."""
     columns = {

@@ -21,7 +21,8 @@ from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.cli import server_address
 from keyrack.cli.commands.metrics import MetricsFd, reports_of
 from keyrack.cli.create_database import check_beginning
-from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
+from keyrack.cli.database_opening import embedded_server
+from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandFailed
 from keyrack.core import log_config, systemd

@@ -6,6 +6,7 @@ from typing import LiteralString
 
 import typer
 
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
@@ -34,7 +35,7 @@ async def add(session: DatabaseSession, customer: Customer, name: Name = "defaul
     return CommandResult({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all SDK keys."""
     rows = await session.sql.fetch(LIST, customer)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands import pairing
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.commands.pairing import paired, product_of
@@ -155,7 +156,7 @@ async def add(
 app.registered_commands.extend(pairing.app.registered_commands)
 
 
-@command(app, "list", topics=TOPICS_CHANGED)
+@command(app, "list", default=DefaultCell.ALL, topics=TOPICS_CHANGED)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all services."""
     rows = await session.sql.fetch(LIST, customer)

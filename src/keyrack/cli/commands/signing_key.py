@@ -7,6 +7,7 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.auth import signing_keys
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
@@ -57,7 +58,7 @@ async def revoke(session: DatabaseSession, kid: Kid) -> CommandResult:
     return CommandResult({"kid": kid, "revokedAt": revoked.at, "signs": revoked.signs}, text)
 
 
-@command(app, "list")
+@command(app, "list", default=DefaultCell.ALL)
 async def list_(session: DatabaseSession) -> ListResult:
     """List the signing keys, newest first."""
     rows = await session.sql.fetch(LIST)

@@ -7,17 +7,19 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from keyrack import __version__
+from keyrack.cli.cell_choice import CellName, named_cell
 from keyrack.cli.database_session import Json, State, explain, read_settings
 from keyrack.cli.output import columns, plain
 from keyrack.cli.screen import CLEAR, WORDS, Screen
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
 from keyrack.ops.monitoring.backlog import MOST, Backlog
 from keyrack.ops.monitoring.findings import Finding, Severity, duration, evaluate, verdict
 from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot, collect_status
@@ -25,6 +27,32 @@ from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot, colle
 app = typer.Typer()
 
 WELL = "All checks passed."
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatus:
+    """The state of one cell, or why it is unknown."""
+
+    cell: Cell
+    picture: StatusSnapshot | None
+    findings: list[Finding] = field(default_factory=list[Finding])
+    why: str = ""
+
+    @property
+    def level(self) -> Severity:
+        return Severity.UNKNOWN if self.picture is None else verdict(self.findings)
+
+    @property
+    def headline(self) -> str:
+        """The first finding, and the number of others."""
+        if self.picture is None:
+            return self.why
+        more = f" And {len(self.findings) - 1} more." if len(self.findings) > 1 else ""
+        return (self.findings[0].text if self.findings else WELL) + more
+
+    @property
+    def members(self) -> dict[str, Any]:
+        return _unknown(self.why) if self.picture is None else _members(self.picture, self.findings)
 
 
 @app.command("status")
@@ -38,9 +66,10 @@ def status(
         typer.Option("--certificates", help="Check the certificates of all webhooks, not only failing ones."),
     ] = False,
     state: State = None,
+    cell: CellName = None,
     as_json: Json = False,
 ) -> None:
-    """Show running processes, queued work and problems. Nothing is started or changed.
+    """Show running processes, queued work and problems of all cells, or of --cell. Nothing is started or changed.
 
     Exit status 0: no findings, 1: a warning, 2: critical, 3: unknown.
     """
@@ -48,16 +77,16 @@ def status(
     def once() -> Severity:
         try:
             settings = read_settings(state)
-            picture = asyncio.run(collect_status(settings, all_certificates=certificates))
+            cells = settings.all_cells if cell is None else [named_cell(settings, cell)]
         except Exception as error:  # monitoring must get "unknown" for any error
-            _say_unknown(str(error) if isinstance(error, DatabaseUnknown) else explain(error), as_json, clear=watch)
+            _say_unknown(explain(error), as_json, clear=watch)
             return Severity.UNKNOWN
-        findings = evaluate(picture)
-        if as_json:
-            print(json.dumps(_members(picture, findings), default=plain, ensure_ascii=False), flush=True)
+        states = [_collected(one, all_certificates=certificates) for one in cells]
+        if settings.cells:
+            _show_cells(states, as_json, clear=watch)
         else:
-            _draw(picture, findings, settings, clear=watch)
-        return verdict(findings)
+            _show(states[0], as_json, clear=watch)
+        return max(one.level for one in states)
 
     raise typer.Exit(again(once, seconds) if watch else once())
 
@@ -74,31 +103,70 @@ def again(once: Callable[[], Severity], seconds: float) -> Severity:
         return level
 
 
-def _say_unknown(reason: str, as_json: bool, *, clear: bool) -> None:
+def _collected(cell: Cell, *, all_certificates: bool) -> CellStatus:
+    try:
+        picture = asyncio.run(collect_status(cell.settings, all_certificates=all_certificates))
+    except Exception as error:  # monitoring must get "unknown" for any error
+        return CellStatus(cell, None, why=str(error) if isinstance(error, DatabaseUnknown) else explain(error))
+    return CellStatus(cell, picture, evaluate(picture))
+
+
+def _show(state: CellStatus, as_json: bool, *, clear: bool) -> None:
+    if state.picture is None:
+        _say_unknown(state.why, as_json, clear=clear)
+    elif as_json:
+        _print_json(state.members)
+    else:
+        screen = Screen()
+        lines = [screen.verdict(state.level, state.headline), "", *_details(screen, state)]
+        _print_screen(screen, lines, clear=clear)
+
+
+def _show_cells(states: Sequence[CellStatus], as_json: bool, *, clear: bool) -> None:
+    """Show all cells. The first line has the worst one, for monitoring programs that show only that line."""
+    worst = max(states, key=lambda state: state.level)
     if as_json:
-        value: dict[str, Any] = {
-            "verdict": WORDS[Severity.UNKNOWN],
-            "findings": [],
-            "why": reason,
-            "keyrack": __version__,
-        }
-        print(json.dumps(value, ensure_ascii=False), flush=True)
+        cells = [{"cell": state.cell.name, **state.members} for state in states]
+        _print_json({"verdict": WORDS[worst.level], "keyrack": __version__, "cells": cells})
         return
     screen = Screen()
-    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, reason), flush=True)
+    first = WELL if worst.level is Severity.OK else f"Cell {worst.cell.name}: {worst.headline}"
+    lines = [screen.verdict(worst.level, first)]
+    for state in states:
+        lines += ["", screen.heading(f"Cell {state.cell.name}"), *_details(screen, state)]
+    _print_screen(screen, lines, clear=clear)
 
 
-def _draw(picture: StatusSnapshot, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
-    screen = Screen()
-    more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
-    lines = [screen.verdict(verdict(findings), (findings[0].text if findings else WELL) + more), ""]
-    if findings:
-        lines += [*screen.findings(findings), ""]
-    for label, texts in _facts(picture, settings):
+def _details(screen: Screen, state: CellStatus) -> list[str]:
+    """The findings and the facts of a cell."""
+    if state.picture is None:
+        return screen.finding(Severity.UNKNOWN, state.why)
+    lines = [*screen.findings(state.findings), ""] if state.findings else []
+    for label, texts in _facts(state.picture, state.cell.settings):
         lines += screen.fact(label, *texts)
+    return lines
+
+
+def _print_screen(screen: Screen, lines: list[str], *, clear: bool) -> None:
     if clear:
         lines.append(f"\n{datetime.now(UTC):%H:%M:%S} UTC. Stop with Ctrl-C.")
     print((CLEAR * (clear and screen.terminal)) + "\n".join(lines), flush=True)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, default=plain, ensure_ascii=False), flush=True)
+
+
+def _unknown(reason: str) -> dict[str, Any]:
+    return {"verdict": WORDS[Severity.UNKNOWN], "findings": [], "why": reason, "keyrack": __version__}
+
+
+def _say_unknown(reason: str, as_json: bool, *, clear: bool) -> None:
+    if as_json:
+        _print_json(_unknown(reason))
+        return
+    screen = Screen()
+    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, reason), flush=True)
 
 
 def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, list[str]]]:

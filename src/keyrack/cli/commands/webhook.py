@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from keyrack.api.schema import event_types
 from keyrack.api.schema.request_body import Name
 from keyrack.cli import webhook_tools
+from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
@@ -145,7 +146,7 @@ async def add(
     return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}{fetched}")
 
 
-@command(app, "list", topics=TOPICS_CHANGED)
+@command(app, "list", default=DefaultCell.ALL, topics=TOPICS_CHANGED)
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all webhooks."""
     columns = {

@@ -172,7 +172,7 @@ def _settings_table(names: Iterable[str]) -> str:
 
 def _default(name: str) -> str:
     value = Settings.model_fields[name].default
-    if value in (None, "") or Settings.model_fields[name].default_factory is not None:
+    if value in (None, "", ()) or Settings.model_fields[name].default_factory is not None:
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 

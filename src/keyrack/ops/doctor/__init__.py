@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
 from keyrack.ops.doctor import database, machine, reachability, settings_check
 from keyrack.ops.monitoring.findings import Finding
 
@@ -15,6 +15,10 @@ async def examined(settings: Settings) -> dict[str, list[Finding]]:
     return {
         "Settings": settings_check.examined(settings),
         "Machine": machine.examined(settings),
-        "Database": await database.examined(settings),
+        **{_subject(cell, settings): await database.examined(cell) for cell in settings.all_cells},
         "Reachability": await reachability.examined(settings),
     }
+
+
+def _subject(cell: Cell, settings: Settings) -> str:
+    return f"Database of cell {cell.name}" if settings.cells else "Database"

@@ -12,7 +12,7 @@ import asyncpg
 from keyrack.auth import usernames
 from keyrack.auth.sso import providers
 from keyrack.core.log_config import cause
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
 from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys
 from keyrack.db.connection import UNREACHABLE, Connection, Row
 from keyrack.db.encryption.cipher import Encryption
@@ -21,6 +21,7 @@ from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.fleet import person_lookup
 from keyrack.ops import text_normal_form
 from keyrack.ops.doctor import accounts, box_keys, servers, shared_persons
+from keyrack.ops.doctor.cell_range import examine_identity
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
@@ -58,8 +59,9 @@ select array(select indexrelid::regclass::text from pg_index where not indisvali
 SEALED: LiteralString = "select exists (select from data_key)"
 
 
-async def examined(settings: Settings) -> list[Finding]:
-    """Check the database, its servers first."""
+async def examined(cell: Cell) -> list[Finding]:
+    """Check the database of a cell, its servers first."""
+    settings = cell.settings
     try:
         picture = await status.collect_status(settings)
     except DatabaseUnknown as error:
@@ -73,13 +75,14 @@ async def examined(settings: Settings) -> list[Finding]:
         lines += [*await servers.examined(dsn, settings), *await servers.pooled(dsn, settings)]
     try:
         async with asyncio.timeout(status.LONGEST), status.opened(settings) as raw:
-            lines += await _inside(Connection(raw), settings, picture)
+            lines += await _inside(Connection(raw), cell, picture)
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
         lines.append(failure("database", f"The connection to the database was lost: {cause(error)}", "Check again."))
     return lines
 
 
-async def _inside(connection: Connection, settings: Settings, picture: StatusSnapshot) -> list[Finding]:
+async def _inside(connection: Connection, cell: Cell, picture: StatusSnapshot) -> list[Finding]:
+    settings = cell.settings
     before = datetime.now(UTC)
     facts: Any = await connection.fetchrow(FACTS)
     after = datetime.now(UTC)
@@ -97,6 +100,8 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
                     "rights", str(error), "Change the owner with `alter database ... owner to ...` or `reassign owned`."
                 )
             )
+        if cell.number > 0 or settings.cells:
+            lines += await examine_identity(connection, cell)
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection, settings)
         lines += await _addresses(connection)
