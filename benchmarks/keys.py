@@ -28,7 +28,7 @@ from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
 FEW, MANY = sized((3_000, 200), tiny=(30, 4))  # users with one assignment, and with `EACH` of them
-WARM = sized(500, tiny=5)  # of the few; they warm up the statements' plans
+WARM = sized(500, tiny=5)  # of the few; they warm up the statements' plans, and as many others ask one by one
 EACH = 20
 REQUESTS = sized(4_000, tiny=20)
 SIGNED = sized(2_000, tiny=20)  # signatures in a loop
@@ -187,9 +187,15 @@ def main() -> None:
             measure(keyrack.pid, port, few[:WARM], WARM)
             asyncio.run(analyze(dsn))
             table("keys issued", "Issued", "keys/s", "CPU us per key: server + PostgreSQL")
-            for name, asked, keys in (("one per request", few[WARM:], 1), (f"{EACH} per request", many, EACH)):
+            half = (WARM * 2 + FEW) // 2
+            for name, asked, keys, connections in (
+                ("one per request, one phone at a time", few[WARM : 2 * WARM], 1, 1),
+                ("one per request", few[2 * WARM : half], 1, 8),
+                ("one per request, 64 phones at once", few[half:], 1, 64),
+                (f"{EACH} per request", many, EACH, 8),
+            ):
                 before = cpu_times(family(server))
-                result = measure(keyrack.pid, port, asked, len(asked))
+                result = measure(keyrack.pid, port, asked, len(asked), connections)
                 assert result.statuses == {200: len(asked)}, result.statuses
                 told(name, result, keys, cpu_since(before))
                 asyncio.run(analyze(dsn))

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from keyrack.core.errors import Refusal
 from keyrack.core.tracing.context import TraceContext, here
 from keyrack.db.connection import Database, is_interruption
 
@@ -23,7 +22,7 @@ Result = TypeVar("Result")
 
 Waiting = tuple[Sequence[Any], asyncio.Future[Any], TraceContext | None]
 # Writes the items of callers for one customer in one transaction; returns a result or error for each, in order
-Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
+Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Exception]]]
 
 MOST = 2_000  # maximum items of a batch, unless one caller submits more
 
@@ -51,7 +50,7 @@ class GroupCommitter:
         """Do `work` with `items` behind those that wait, and return the committed result.
 
         Up to `at_once` batches run concurrently: while one waits for the database, Python prepares the next. Then a
-        batch may be committed before an earlier one. Raises the `Refusal` of these items, or the error of the batch.
+        batch may be committed before an earlier one. Raises the error of these items, or the error of the batch.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault((work, customer), CommitQueue())

@@ -5,6 +5,8 @@ Each value has one encoding, and `encode` reproduces all bytes that `decode` acc
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +14,11 @@ GREATEST = (1 << 53) - 1  # the largest integer that JavaScript counts exactly
 LEAST = -(1 << 31)
 DEEPEST = 6  # nesting of arrays, maps and the tag
 TAG = 18  # COSE_Sign1
+
+# Tables and a compiled pattern, because each signed message encodes about a hundred heads and texts
+_BYTES = [bytes([value]) for value in range(256)]
+_SIZES = (1 << 8, 1 << 16, 1 << 32)  # an argument below one of these needs 1, 2 or 4 bytes, and otherwise 8
+_PLAIN_TEXT = re.compile(rb"[ -~]*").fullmatch
 
 UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAGGED, SIMPLE = range(8)  # the major types of RFC 8949, section 3.1
 
@@ -74,9 +81,9 @@ def _encoded(value: Value, depth: int) -> bytes:
 def _head(major: int, argument: int) -> bytes:
     """Type and argument, in as few bytes as possible."""
     if argument < 24:
-        return bytes([major << 5 | argument])
-    size = next(size for size in range(4) if argument < 1 << (8 << size))
-    return bytes([major << 5 | 24 + size]) + argument.to_bytes(1 << size, "big")
+        return _BYTES[major << 5 | argument]
+    size = bisect_right(_SIZES, argument)
+    return _BYTES[major << 5 | 24 + size] + argument.to_bytes(1 << size, "big")
 
 
 @dataclass(slots=True)
@@ -153,7 +160,7 @@ def _bounded(number: int) -> int:
 
 
 def _plain(text: bytes) -> bytes:
-    if not all(0x20 <= each <= 0x7E for each in text):
+    if _PLAIN_TEXT(text) is None:
         raise CborError("a text has other characters than U+0020 to U+007E")
     return text
 

@@ -13,29 +13,35 @@ from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, publi
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
-# One row for each assignment that is in force, or begins within a key's life, if the car has a box that takes keys. The
-# box's epoch in force and a pending epoch have a row each. A row has the phone, the authority, the phone's newest key
-# for the epoch, and the newest list. A phone without assignments has one row. $1 customer, $2 subject, $3 phone, $4
-# now, $5 maximum number of rights
+# For each phone one row for each assignment that is in force, or begins within a key's life, if the car has a box that
+# takes keys. The box's epoch in force and a pending epoch have a row each. A row has the phone by its place `n`, the
+# phone's newest key for the epoch, and the newest list. The first row of a phone has the authority as well: all rows
+# would repeat it. A phone without assignments has one row, and an unknown phone has none. $1 customer, $2 subjects,
+# $3 phones, $4 times, $5 maximum number of rights of a phone, $6 whether to count the keys of each assignment that have
+# a place in the lists of the epoch, which has its own lists. The count leaves out keys that a manager has excluded
 RIGHTS: LiteralString = (
-    """
-select d.public_key, d.is_approved, s.subject, t.*, r.*
-from app_subject s
-join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id
-left join lateral ("""
+    "with authority as materialized ("
     + AUTHORITY
-    + """) t on true
+    + """)
+select w.n, d.public_key, d.is_approved, s.subject, t.*, r.*
+from unnest($2::uuid[], $3::bytea[], $4::timestamptz[]) with ordinality w (subject, device_id, at, n)
+join app_subject s on s.customer_id = $1 and s.subject = w.subject
+join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id and d.device_id = w.device_id
 left join lateral (
-  select a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
+  select row_number() over (order by greatest(a.starts_at, w.at), a.assignment_id, e.epoch) as position,
+    a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
     coalesce(a.renewable_after, a.lifetime / 2) as renewable_after,
     p.product_id, e.epoch, e.public_key as box_key, e.receipt, e.advertising, g.generation, g.uri, g.is_outdated,
     g.listed_at, g.list, k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation,
-    k.issuing_key_id, k.rights, k.freshness, k.token
-  from assignment a
+    k.issuing_key_id, k.rights, k.freshness, k.token, case when $6 then (
+      select count(*) from box_key where customer_id = a.customer_id and assignment_id = a.assignment_id
+        and epoch = e.epoch and is_placed and is_counted) end as keys
+  from key_authority c
+  join assignment a on a.customer_id = c.customer_id
   join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated
   join box_epoch e on e.customer_id = p.customer_id and e.product_id = p.product_id
-    and e.enrolled_at >= t.created_at and e.discarded_at is null and e.epoch >= coalesce((
+    and e.enrolled_at >= c.created_at and e.discarded_at is null and e.epoch >= coalesce((
       select max(epoch) from box_epoch
       where customer_id = p.customer_id and product_id = p.product_id and not is_pending), 0)
   join lateral (
@@ -47,26 +53,27 @@ left join lateral (
       and assignment_id = a.assignment_id and product_id = p.product_id and epoch = e.epoch and is_placed
       and revoked_at is null
     order by number desc limit 1) k on true
-  where a.customer_id = d.customer_id and a.user_id = d.user_id and (a.ends_at is null or a.ends_at > $4)
-    and a.starts_at < $4 + make_interval(secs => a.lifetime)
-  order by greatest(a.starts_at, $4), a.assignment_id, e.epoch limit $5) r on true
-where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
+  where c.customer_id = d.customer_id and a.user_id = d.user_id and (a.ends_at is null or a.ends_at > w.at)
+    and a.starts_at < w.at + make_interval(secs => a.lifetime)
+  order by greatest(a.starts_at, w.at), a.assignment_id, e.epoch limit $5) r on true
+left join authority t on coalesce(r.position, 1) = 1
 """
 )
-# The rows that keys of these assignments depend on: no transaction changes them meanwhile. Another request for this
-# phone waits
+# The rows that keys of assignments $3 for phones $2 depend on: no transaction changes them meanwhile. Another request
+# for one of these phones waits. The authority is locked first, as `hold` does, then the phones in one order everywhere
 LOCK: LiteralString = """
+with authority as materialized (
+  select from key_authority where customer_id = $1 for key share
+), phone as materialized (
+  select customer_id, user_id from app_device
+  where customer_id = $1 and device_id = any($2::bytea[]) and exists (select from authority)
+  order by device_id for no key update
+)
 select a.assignment_id
-from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
+from phone join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
-where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
-order by a.assignment_id for no key update of d for share of a, p, v
-"""
-# Keys of each of these assignments with a place in the lists of an epoch. Each epoch has its own lists. Keys that a
-# manager has excluded from the count are left out
-COUNTS: LiteralString = """
-select assignment_id, epoch, count(*) as keys from box_key
-where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed and is_counted group by 1, 2
+where a.assignment_id = any($3::integer[]) and p.kind = 'Box'
+order by a.assignment_id for share of a, p, v
 """
 
 FUTURE = timedelta(minutes=5)  # a key issued further ahead comes from a wrong clock, and boxes may refuse it
@@ -90,8 +97,8 @@ class Phone:
 def phone_of(row: Row, customer: int, device: bytes) -> Phone:
     """The phone of a row of `RIGHTS`.
 
-    The customer has an authority. Raises `InconsistentKeys` if the public key has another thumbprint than the phone's
-    id.
+    It is the phone's first row, with an authority. Raises `InconsistentKeys` if the public key has another thumbprint
+    than the phone's id.
     """
     rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
     key = public(row["public_key"])

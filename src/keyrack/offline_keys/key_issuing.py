@@ -1,27 +1,31 @@
 """Issuing of a phone's keys: returns valid keys, and signs due ones.
 
-One statement without a lock finds what is due. A transaction that issues a key locks the rows on which the key depends:
-the assignment, the box in its car, the service. A transaction that ends one of them waits, then finds the key and
-revokes it (migration 0038). If it comes first, no key is issued.
+One statement without a lock finds what is due. Due keys of all phones of a customer that ask meanwhile are signed in
+one transaction, with as many statements as for one phone. It locks the rows on which the keys depend: the assignment,
+the box in its car, the service. A transaction that ends one of them waits, then finds the key and revokes it (migration
+0038). If it comes first, no key is issued.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.core.settings import Settings
+from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Connection, Database, Row, Statements
-from keyrack.db.encryption.cipher import Encryption
+from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys import cose, status_lists
 from keyrack.offline_keys.advertising_secrets import DayKey, EpochOfBox, Period, day_keys
 from keyrack.offline_keys.entitlements import (
-    COUNTS,
     LOCK,
     RIGHTS,
     Phone,
@@ -34,10 +38,18 @@ from keyrack.offline_keys.entitlements import (
     phone_of,
     right_of,
 )
-from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer, public
+from keyrack.offline_keys.issuing_keys import (
+    InconsistentKeys,
+    IssuingKeySigner,
+    IssuingKeySigners,
+    box_name,
+    hold,
+    issuer,
+    public,
+)
 from keyrack.offline_keys.message_fields import KEY, Status
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.status_list_slots import TOO_MANY, SlotAllocation, take
+from keyrack.offline_keys.status_list_slots import LIST_FULL, TOO_MANY, take
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
@@ -46,20 +58,29 @@ select product_id, epoch, generation, uri, is_outdated, listed_at, list from sta
 where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[]))
 """
-# The columns that all keys of a phone have in common, then those of `NewKeyRow` by name
+# The columns that all keys of a batch have in common, then those of `NewKeyRow` by name. The trigger that records the
+# keys finds the actor of each phone in `keyrack.phone_actors` (migration 0084)
 INSERT = compile_statement("""
-insert into box_key (customer_id, device_id, issuing_key_id, rights, issued_at, key_id, product_id, epoch, generation,
+insert into box_key (customer_id, rights, device_id, issuing_key_id, issued_at, key_id, product_id, epoch, generation,
   place, assignment_id, car_id, user_id, freshness, lifetime, begins_at, expires_at, token)
-select :customer, :device_id, :issuing_key_id, :rights::smallint[], :issued_at, u.* from unnest(
+select :customer, :rights::smallint[], u.*
+from (select set_config('keyrack.phone_actors', :actors, true) offset 0) s cross join unnest(
+  :device_id::bytea[], :issuing_key_id::integer[], :issued_at::timestamptz[],
   :key_id::uuid[], :product_id::integer[], :epoch::integer[], :generation::integer[], :place::smallint[],
   :assignment_id::integer[], :car_id::integer[], :user_id::integer[], :freshness::integer[], :lifetime::integer[],
   :begins_at::timestamptz[], :expires_at::timestamptz[], :token::bytea[]) u
 """)
 
+AT_ONCE = 2  # batches of a customer at the same time: while one waits for the database, the other signs
+PER_TURN = 16  # keys that are signed before other tasks run
+
 
 class NewKeyRow(NamedTuple):
     """The columns of a newly signed key, named as in `INSERT`."""
 
+    device_id: bytes
+    issuing_key_id: int
+    issued_at: datetime
     key_id: UUID
     product_id: int
     epoch: int
@@ -116,25 +137,48 @@ class IssuedKeys:
     is_complete: bool = True  # False if the user has more assignments than returned
 
 
+class AskingPhone(NamedTuple):
+    """A phone that asks for its keys, by the subject of its user."""
+
+    subject: UUID
+    device: bytes  # the thumbprint of its key
+    at: datetime
+
+
+class DuePhone(NamedTuple):
+    """A phone with due keys, or with boxes whose lists are due."""
+
+    phone: AskingPhone
+    assignments: frozenset[int]  # of its due keys
+    actor: Actor | None
+
+
 async def issue_keys(
-    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
+    db: Database,
+    batches: GroupCommitter,
+    signers: IssuingKeySigners,
+    settings: Settings,
+    customer: int,
+    subject: UUID,
+    device: bytes,
 ) -> IssuedKeys:
     """The keys of a phone, and its messages for boxes.
 
     Issues due keys. Raises `NoDevice`, `NotApproved`, `CannotDecrypt`, `InconsistentKeys`.
     """
-    arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
-    view = await _look(db, arguments)
+    phone = AskingPhone(subject, device, now())
+    view = await _look(db, settings, customer, phone)
     if view is not None and not view.authority["services"]:
         async with db.transaction() as connection:
             await signers.upgrade(connection, customer)
-        view = await _look(db, arguments)
+        view = await _look(db, settings, customer, phone)
     if view is None:
         return IssuedKeys(None)
     await signers.check(db, customer, view.authority)
-    if view.due or view.outdated:
-        async with db.transaction() as connection:
-            return await _made(connection, signers, settings, arguments, view.due)
+    due = frozenset(assignment for assignment, _ in map(right_of, view.due))
+    if due or view.outdated:
+        asked = DuePhone(phone, due, acting.get())
+        return await batches.put(KeyIssuer(signers, settings), customer, [asked], at_once=AT_ONCE)
     return await view.held(signers.vault, {}, {place: row["list"] for place, row in view.lists.items()}, {})
 
 
@@ -150,9 +194,9 @@ class _View:
     is_complete: bool
 
     @property
-    def due(self) -> list[Right]:
+    def due(self) -> list[Row]:
         """The rights that need another key."""
-        return [right_of(row) for row in self.rights if needs_renewal(row, self.phone, self.at)]
+        return [row for row in self.rights if needs_renewal(row, self.phone, self.at)]
 
     @property
     def outdated(self) -> set[StatusListId]:
@@ -186,109 +230,221 @@ class _View:
         return {box: await day_keys(vault, self.phone.customer, box, sealed[box], periods[box]) for box in periods}
 
 
-async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
+async def _look(statements: Statements, settings: Settings, customer: int, phone: AskingPhone) -> _View | None:
     """The phone's rights; None if the customer has no authority.
 
-    Raises `NoDevice`, `NotApproved`.
+    Raises `NoDevice`, `NotApproved`, `InconsistentKeys`.
     """
-    customer, _, device, at, most = arguments
-    rows = await statements.fetch(RIGHTS, *arguments)
+    (view,) = await _look_at_all(statements, settings, customer, [phone], has_counts=False)
+    if isinstance(view, Exception):
+        raise view
+    return view
+
+
+async def _look_at_all(
+    statements: Statements, settings: Settings, customer: int, phones: Sequence[AskingPhone], *, has_counts: bool
+) -> list[_View | Exception | None]:
+    """The rights of each phone, or the error that `_look` raises for it."""
+    subjects, devices, times = map(list, zip(*phones, strict=True))
+    most = settings.sdk_keys + 1
+    rows_by_phone = defaultdict[int, list[Row]](list)
+    for row in await statements.fetch(RIGHTS, customer, subjects, devices, times, most, has_counts):
+        rows_by_phone[row["n"]].append(row)
+    older = {of_key(row) for rows in rows_by_phone.values() for row in rows if _has_older_list(row)}
+    older_lists = {
+        place_of(row): row
+        for row in (await statements.fetch(LISTS, customer, *status_lists.columns(older)) if older else ())
+    }
+    return [
+        _view_of(rows_by_phone[number], customer, phone, most, older_lists) for number, phone in enumerate(phones, 1)
+    ]
+
+
+def _has_older_list(row: Row) -> bool:
+    """Whether the right's key is in another list than the newest one of its box."""
+    return row["key_id"] is not None and of_key(row) != place_of(row)
+
+
+def _view_of(
+    rows: Sequence[Row], customer: int, phone: AskingPhone, most: int, older_lists: Mapping[StatusListId, Row]
+) -> _View | Exception | None:
+    """The view in a phone's rows of `RIGHTS`."""
     if not rows:
-        raise NoDevice
+        return NoDevice()
     if not rows[0]["is_approved"]:
-        raise NotApproved
+        return NotApproved()
     if rows[0]["key_set"] is None:
         return None
     rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
-    rights_by_place = {place_of(row): row for row in rights}
-    if older := {of_key(row) for row in rights if row["key_id"] is not None} - rights_by_place.keys():
-        rights_by_place |= {
-            place_of(row): row for row in await statements.fetch(LISTS, customer, *status_lists.columns(older))
-        }
-    return _View(phone_of(rows[0], customer, device), rows[0], rights, rights_by_place, at, len(rows) < most)
+    lists = {place_of(row): row for row in rights}
+    lists |= {
+        of_key(row): older_lists[of_key(row)] for row in rights if _has_older_list(row) and of_key(row) in older_lists
+    }
+    try:
+        own = phone_of(rows[0], customer, phone.device)
+    except InconsistentKeys as error:
+        return error
+    return _View(own, rows[0], rights, lists, phone.at, len(rows) < most)
 
 
-async def _made(
-    connection: Connection,
-    signers: IssuingKeySigners,
-    settings: Settings,
-    arguments: tuple[int, UUID, bytes, datetime, int],
-    wanted: Sequence[Right],
-) -> IssuedKeys:
-    """Sign what is due in the caller's transaction, and return all keys.
+class DueKey(NamedTuple):
+    """A due key of a phone, before it has a place in a list."""
 
-    `wanted` are the rights that need a key. Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
-    """
-    customer, _, device, at, _ = arguments
-    await hold(connection, customer)
-    assignments = list({assignment for assignment, _ in wanted})
-    rows = await connection.fetch(LOCK, customer, device, assignments) if wanted else []
-    locked_assignments = {row["assignment_id"] for row in rows}
-    counts = await connection.fetch(COUNTS, customer, assignments) if wanted else []
-    many = {right_of(row) for row in counts if row["keys"] >= settings.keys_per_assignment}
-    view = await _look(connection, arguments)
-    if view is None:
-        return IssuedKeys(None)
-    signer = await signers.of(connection, customer, view.phone.signers[0])
-    wanting = {right for right in view.due if right[0] in locked_assignments}
-    many &= wanting
-    due = [row for row in view.rights if right_of(row) in wanting - many]
-    boxes = {box_of(row) for row in due} | {(place.product, place.epoch) for place in view.outdated}
-    locked = await status_lists.lock(connection, customer, boxes)
-    taken = await take(connection, settings, customer, due, locked)
-    made = await _make(connection, view.phone, signer, due, taken, {place_of(row): row["uri"] for row in locked}, at)
-    if taken.begun:
+    phone: Phone
+    right: Row
+    at: datetime
+
+
+DueKeyId = tuple[bytes, Right]  # of the phone `device`
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIssuer:
+    """Signs what is due for several phones of a customer, in one transaction."""
+
+    signers: IssuingKeySigners
+    settings: Settings = field(compare=False)
+
+    async def __call__(
+        self, db: Database, customer: int, parts: Sequence[Sequence[DuePhone]]
+    ) -> list[IssuedKeys | Exception]:
+        """The keys of each phone, or its error. Raises `CannotDecrypt` if nothing can be signed."""
+        asked = [phone for part in parts for phone in part]
+        async with db.transaction() as connection:
+            locked_assignments = await _lock(connection, customer, asked)
+            looked = await _look_at_all(
+                connection, self.settings, customer, [each.phone for each in asked], has_counts=True
+            )
+            views = [view for view in looked if isinstance(view, _View)]
+            batch = _SignedBatch()
+            due = batch.choose(views, locked_assignments, self.settings.keys_per_assignment)
+            if views:
+                await self._sign(connection, customer, views, due, batch)
+            results = [await self._result(view, batch) for view in looked]
+            # An error hits only its phone, which has no use for keys
+            refused = {
+                each.phone.device for each, result in zip(asked, results, strict=True) if isinstance(result, Exception)
+            }
+            rows = [row for row in batch.rows if row.device_id not in refused]
+            if rows:
+                await _store(connection, views[0].phone, rows, asked)
+            return results
+
+    async def _sign(
+        self,
+        connection: Connection,
+        customer: int,
+        views: Sequence[_View],
+        due: Mapping[DueKeyId, DueKey],
+        batch: _SignedBatch,
+    ) -> None:
+        """Sign the due keys, and the due lists of all views."""
+        signer = await self.signers.of(connection, customer, views[0].phone.signers[0])
+        outdated = {list_id for view in views for list_id in view.outdated}
+        wanted = [box_of(key.right) for key in due.values()]
+        boxes = {*wanted, *((list_id.product, list_id.epoch) for list_id in outdated)}
         locked = await status_lists.lock(connection, customer, boxes)
-    list_ids = view.lists.keys() | {key.place for key in made.values()}
-    signed = await status_lists.renew(
-        connection, customer, [row for row in locked if place_of(row) in list_ids], signer, at
-    )
-    # A list that was not signed yet may have been deleted meanwhile, with its box or epoch
-    others = {place: row["list"] for place, row in view.lists.items() if place not in signed and row["list"]}
-    withheld = {assignment: TOO_MANY for assignment, _ in many}
-    withheld |= {right[0]: reason for right, reason in taken.refused.items()}
-    return await view.held(signers.vault, made, others | signed, withheld)
+        slots = await take(connection, self.settings, customer, wanted, locked)
+        uris = {**{place_of(row): row["uri"] for row in locked}, **slots.begun}
+        for number, (id, place) in enumerate(zip(due, slots.places, strict=True), 1):
+            batch.add(id, due[id], signer, place, uris)
+            if not number % PER_TURN:
+                await asyncio.sleep(0)
+        if slots.begun:
+            locked = await status_lists.lock(connection, customer, boxes)
+        list_ids = {list_id for view in views for list_id in view.lists} | batch.list_ids
+        rows = [row for row in locked if place_of(row) in list_ids]
+        batch.lists |= await status_lists.renew(connection, customer, rows, signer, max(view.at for view in views))
+
+    async def _result(self, view: _View | Exception | None, batch: _SignedBatch) -> IssuedKeys | Exception:
+        if not isinstance(view, _View):
+            return view or IssuedKeys(None)
+        made = batch.keys.get(view.phone.device, {})
+        # A list that was not signed yet may have been deleted meanwhile, with its box or epoch
+        lists = {list_id: row["list"] for list_id, row in view.lists.items() if row["list"]}
+        list_ids = view.lists.keys() | {key.place for key in made.values()}
+        lists |= {list_id: batch.lists[list_id] for list_id in list_ids & batch.lists.keys()}
+        try:
+            return await view.held(self.signers.vault, made, lists, batch.withheld.get(view.phone.device, {}))
+        except CannotDecrypt as error:
+            return error
 
 
-async def _make(
-    connection: Connection,
-    phone: Phone,
-    signer: IssuingKeySigner,
-    due: Sequence[Row],
-    taken: SlotAllocation,
-    uris: Mapping[StatusListId, str],
-    at: datetime,
-) -> dict[Right, IssuedKey]:
-    """Sign and store a key for each right with a place."""
-    uris = {**uris, **taken.begun}
-    keys: list[IssuedKey] = []
-    rows: list[NewKeyRow] = []
-    for row in due:
-        if right_of(row) not in taken.places:
-            continue
-        list_id, index = taken.places[right_of(row)]
-        id = secrets.token_bytes(16)
-        key = _signed(phone, signer, row, id, list_id, Status(index, uris[list_id]), at)
-        keys.append(key)
-        row_of_key = NewKeyRow(
-            key_id=UUID(bytes=id), product_id=list_id.product, epoch=list_id.epoch, generation=list_id.generation,
-            place=index, assignment_id=key.assignment, car_id=key.car, user_id=row["user_id"],
-            freshness=freshness(row, phone), lifetime=row["lifetime"], begins_at=key.begins, expires_at=key.expires,
-            token=key.token,
+@dataclass(slots=True)
+class _SignedBatch:
+    """What a transaction signs for several phones, by phone."""
+
+    keys: dict[bytes, dict[Right, IssuedKey]] = field(default_factory=dict[bytes, dict[Right, IssuedKey]])
+    withheld: dict[bytes, dict[int, str]] = field(default_factory=dict[bytes, dict[int, str]])
+    rows: list[NewKeyRow] = field(default_factory=list[NewKeyRow])
+    lists: dict[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
+
+    @property
+    def list_ids(self) -> set[StatusListId]:
+        """The lists that contain the new keys."""
+        return {key.place for keys in self.keys.values() for key in keys.values()}
+
+    def choose(self, views: Iterable[_View], locked_assignments: Container[int], most: int) -> dict[DueKeyId, DueKey]:
+        """The due keys of these views, each once, without those beyond the limit of an assignment."""
+        due: dict[DueKeyId, DueKey] = {}
+        new = Counter[Right]()
+        for view in views:
+            for row in view.due:
+                right, id = right_of(row), (view.phone.device, right_of(row))
+                if right[0] not in locked_assignments or id in due:
+                    continue
+                if row["keys"] + new[right] >= most:
+                    self._withhold(id, TOO_MANY)
+                    continue
+                new[right] += 1
+                due[id] = DueKey(view.phone, row, view.at)
+        return due
+
+    def add(
+        self,
+        id: DueKeyId,
+        due: DueKey,
+        signer: IssuingKeySigner,
+        place: tuple[StatusListId, int] | None,
+        uris: Mapping[StatusListId, str],
+    ) -> None:
+        """Sign a key for its place; without one it is withheld."""
+        if place is None:
+            self._withhold(id, LIST_FULL)
+            return
+        (list_id, index), (phone, right, at) = place, due
+        key_id = secrets.token_bytes(16)
+        key = _signed(phone, signer, right, key_id, list_id, Status(index, uris[list_id]), at)
+        self.keys.setdefault(phone.device, {})[right_of(right)] = key
+        row = NewKeyRow(
+            device_id=phone.device, issuing_key_id=signer.id, issued_at=at, key_id=UUID(bytes=key_id),
+            product_id=list_id.product, epoch=list_id.epoch, generation=list_id.generation, place=index,
+            assignment_id=key.assignment, car_id=key.car, user_id=right["user_id"], freshness=freshness(right, phone),
+            lifetime=right["lifetime"], begins_at=key.begins, expires_at=key.expires, token=key.token,
         )  # fmt: skip
-        rows.append(row_of_key)
-    if rows:
-        columns = dict(zip(NewKeyRow._fields, map(list, zip(*rows, strict=True)), strict=True))
-        arguments = INSERT.arguments(
-            customer=phone.customer,
-            device_id=phone.device,
-            issuing_key_id=signer.id,
-            rights=phone.rights,
-            issued_at=at,
-            **columns,
-        )
-        await connection.execute(INSERT.sql, *arguments)
-    return {(key.assignment, key.place.epoch): key for key in keys}
+        self.rows.append(row)
+
+    def _withhold(self, id: DueKeyId, reason: str) -> None:
+        device, (assignment, _) = id
+        self.withheld.setdefault(device, {})[assignment] = reason
+
+
+async def _lock(connection: Connection, customer: int, asked: Sequence[DuePhone]) -> set[int]:
+    """Lock what due keys depend on. Returns the locked assignments."""
+    assignments = list(frozenset[int]().union(*(each.assignments for each in asked)))
+    if not assignments:
+        await hold(connection, customer)
+        return set()
+    devices = [each.phone.device for each in asked if each.assignments]
+    return {row["assignment_id"] for row in await connection.fetch(LOCK, customer, devices, assignments)}
+
+
+async def _store(connection: Connection, phone: Phone, rows: Sequence[NewKeyRow], asked: Iterable[DuePhone]) -> None:
+    """Insert the new keys. `phone` has the rights that all of the customer's phones have."""
+    actors = "".join(f":{each.phone.device.hex()} {each.actor.encoded}" for each in asked if each.actor is not None)
+    columns = dict(zip(NewKeyRow._fields, map(list, zip(*rows, strict=True)), strict=True))
+    arguments = INSERT.arguments(customer=phone.customer, rights=phone.rights, actors=actors, **columns)
+    await connection.execute(INSERT.sql, *arguments)
 
 
 def _signed(

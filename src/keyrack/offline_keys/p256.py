@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,6 +20,11 @@ class PrivateKey:
     """A private key. Its text is a secret, and must be sealed."""
 
     key: ec.EllipticCurvePrivateKey
+    public: PublicKey = field(init=False)  # computed once, because each signed message names it
+
+    def __post_init__(self) -> None:
+        numbers = self.key.public_key().public_numbers()
+        object.__setattr__(self, "public", PublicKey(_bytes(numbers.x), _bytes(numbers.y)))
 
     @classmethod
     def generate(cls) -> PrivateKey:
@@ -35,11 +40,6 @@ class PrivateKey:
 
     def to_text(self) -> str:
         return base64.b64encode(_bytes(self.key.private_numbers().private_value)).decode()
-
-    @property
-    def public(self) -> PublicKey:
-        numbers = self.key.public_key().public_numbers()
-        return PublicKey(_bytes(numbers.x), _bytes(numbers.y))
 
     def sign(self, message: bytes) -> bytes:
         """r and s, 32 bytes each. Equal messages have equal signatures (RFC 6979)."""

@@ -49,7 +49,8 @@ class PublicKey:
 
     @property
     def encoded(self) -> bytes:
-        return encode(self.map)
+        """The map in CBOR, which has constant bytes around the coordinates."""
+        return _BEFORE_X + self.x + _BEFORE_Y + self.y
 
     @property
     def thumbprint(self) -> bytes:
@@ -60,3 +61,6 @@ class PublicKey:
     def kid(self) -> bytes:
         """The id of the signer in a signed message, 8 bytes."""
         return self.thumbprint[:8]
+
+
+_BEFORE_X, _BEFORE_Y, _ = encode(PublicKey(bytes(COORDINATE), bytes(COORDINATE)).map).split(bytes(COORDINATE))

@@ -7,7 +7,8 @@ is right, because a removed phone would open again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -18,7 +19,6 @@ import structlog
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
-from keyrack.offline_keys.entitlements import Right, box_of, right_of
 from keyrack.offline_keys.message_fields import LONGEST_URI
 from keyrack.offline_keys.status_list_bits import ENTRIES
 from keyrack.offline_keys.status_lists import StatusListId, place_of
@@ -122,11 +122,10 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 class SlotAllocation:
     """The result of a search for places of new keys.
 
-    It has the places by right, the reasons of rights without a place, and the URIs of new lists.
+    It has the place of each key, which is None if the lists of its box are full, and the URIs of new lists.
     """
 
-    places: Mapping[Right, tuple[StatusListId, int]]
-    refused: Mapping[Right, str]
+    places: Sequence[tuple[StatusListId, int] | None]
     begun: Mapping[StatusListId, str]
 
 
@@ -140,32 +139,28 @@ async def begin(
 
 
 async def take(
-    connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
+    connection: Connection, settings: Settings, customer: int, boxes: Sequence[Box], locked: Iterable[Row]
 ) -> SlotAllocation:
-    """Allocate a place for a new key of each of these rights.
+    """Allocate a place for a new key of each of these boxes.
 
-    The rights are all different. `locked` are all lists of their boxes.
+    A box occurs once for each key. `locked` are all lists of the boxes.
     """
-    boxes: dict[Box, list[Right]] = {}
-    for row in rows:
-        boxes.setdefault(box_of(row), []).append(right_of(row))
-    columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
-    taken_rows = await connection.fetch(TAKEN, customer, *columns)
+    counts = Counter(boxes)
+    columns = ([product for product, _ in counts], [epoch for _, epoch in counts])
+    taken_rows = await connection.fetch(TAKEN, customer, *columns) if counts else []
     taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in taken_rows}
-    places: dict[Right, tuple[StatusListId, int]] = {}
-    refused: dict[Right, str] = {}
+    free: dict[Box, Iterator[tuple[StatusListId, int]]] = {}
     begun: dict[StatusListId, str] = {}
     newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
-    for box, rights in boxes.items():
+    for box, count in counts.items():
         place = newest[box]
-        got = _free(place, taken.get(place, set[int]()), len(rights))
-        if len(got) < len(rights) and not any(_is_before(list_id, place) for list_id in taken):
+        got = _free(place, taken.get(place, set[int]()), count)
+        if len(got) < count and not any(_is_before(list_id, place) for list_id in taken):
             place = StatusListId(*box, place.generation + 1)
             begun[place] = await begin(connection, settings, customer, *box, place.generation)
-            got += _free(place, set[int](), len(rights) - len(got))
-        places |= zip(rights, got, strict=False)
-        refused |= dict.fromkeys(rights[len(got) :], LIST_FULL)
-    return SlotAllocation(places, refused, begun)
+            got += _free(place, set[int](), count - len(got))
+        free[box] = iter(got)
+    return SlotAllocation([next(free[box], None) for box in boxes], begun)
 
 
 def _free(place: StatusListId, taken: Container[int], count: int) -> list[tuple[StatusListId, int]]:

@@ -203,7 +203,13 @@ async def keys(request: Request, services: OfflineKeyServices) -> Response:
     device: bytes = parse_parameters(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
         issued = await key_issuing.issue_keys(
-            request.db, services.issuing_keys, services.settings, app.customer, app.subject, device
+            request.db,
+            request.batches,
+            services.issuing_keys,
+            services.settings,
+            app.customer,
+            app.subject,
+            device,
         )
     except NoDevice:
         if not await user_exists(request.db, app):
