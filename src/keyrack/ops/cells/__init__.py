@@ -1,0 +1,5 @@
+"""Moves of a customer or of a whole database to another cell, by PostgreSQL's logical replication.
+
+`moving` has the order of the steps. Every step can be repeated, so a move that was interrupted anywhere continues when
+it is started again.
+"""
