@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import asyncpg
 import pytest
@@ -20,7 +21,7 @@ EAST = "east"
 OPTIONS = {
     "wal_level": "logical", "max_replication_slots": "20", "max_wal_senders": "20", "fsync": "off",
     "full_page_writes": "off", "max_connections": "150", "max_logical_replication_workers": "8",
-    "max_worker_processes": "16",
+    "max_sync_workers_per_subscription": "4",     "max_worker_processes": "16",
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def logical_server() -> Iterator[str]:
 
 
 async def _number(dsn: str) -> None:
-    raw = await asyncpg.connect(dsn)
+    raw: Any = await asyncpg.connect(dsn)
     try:
         await number_cell(raw, 1, EAST)
     finally:

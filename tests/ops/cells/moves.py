@@ -36,15 +36,15 @@ def with_sides(
 
 def move(source: RunningCell, target: RunningCell, customer: int, report: Report = ignore) -> MovedCustomer:
     """Move a customer in this process."""
-    return with_sides(source, target, customer, lambda *sides: moving.move_customer(*sides, customer, report))
+    return with_sides(source, target, customer, lambda one, other: moving.move_customer(one, other, customer, report))
 
 
 def finish(source: RunningCell, target: RunningCell, customer: int) -> None:
-    with_sides(source, target, customer, lambda *sides: moving.finish_move(*sides, customer, ignore))
+    with_sides(source, target, customer, lambda one, other: moving.finish_move(one, other, customer, ignore))
 
 
 def undo(source: RunningCell, target: RunningCell, customer: int) -> None:
-    with_sides(source, target, customer, lambda *sides: moving.undo_move(*sides, customer, ignore))
+    with_sides(source, target, customer, lambda one, other: moving.undo_move(one, other, customer, ignore))
 
 
 def signed_in(person: Person, at: RunningCell) -> Person:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from io import BytesIO
 from typing import LiteralString
 
-from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED, columns_of
+from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED
 from keyrack.ops.cells.side import Side
 
-# $1: table, $2: columns, $3: condition
-SELECT: LiteralString = """
-select format('select %s from %s t where %s', string_agg(quote_ident(name), ', ' order by name), $1::text::regclass,
-  $3::text) from unnest($2::text[]) name
+# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3 that the target gives anew
+COPIES: LiteralString = """
+select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name::regclass,
+    replace(c.condition, '$1', ($4::integer)::text)) as query,
+  format('create temporary table moved on commit drop as select %s from %s limit 0', c.list, c.name::regclass) as make,
+  format('insert into %s (%s) overriding system value select %s from moved on conflict do nothing',
+    c.name::regclass, c.list, c.list) as insert
+from (
+  select w.name, w.condition, w.place, array_agg(attname::text order by attname) as columns,
+    string_agg(quote_ident(attname), ', ' order by attname) as list
+  from unnest($1::text[], $2::text[], $3::text[]) with ordinality w (name, condition, own_id, place)
+  join pg_attribute on attrelid = w.name::regclass and attnum > 0 and not attisdropped
+    and attname is distinct from w.own_id
+  group by w.name, w.condition, w.place) c
+order by c.place
 """
-DELETE: LiteralString = "select format('delete from %s t where %s', $1::text::regclass, $2::text)"
-MAKE: LiteralString = "select format('create temporary table moved (like %s) on commit drop', $1::text::regclass)"
-LOOSEN: LiteralString = """
-select format('alter table moved alter %I drop not null', attname) from pg_attribute
-where attrelid = 'moved'::regclass and attnum > 0 and attnotnull
-"""
-# A row that the target has already stays, such as a person who is a user of another customer there
-INSERT: LiteralString = """
-select format('insert into %1$s (%2$s) overriding system value select %2$s from moved on conflict do nothing',
-  $1::text::regclass, string_agg(quote_ident(name), ', ' order by name)) from unnest($2::text[]) name
+DELETIONS: LiteralString = """
+select string_agg(format('delete from %s t where %s', w.name::regclass,
+  replace(w.condition, '$1', ($3::integer)::text)), '; ' order by w.place)
+from unnest($1::text[], $2::text[]) with ordinality w (name, condition, place)
 """
 DROP: LiteralString = "drop table moved"
 PROVIDERS: LiteralString = "select name, provider_id from provider"
@@ -39,45 +44,35 @@ and not exists (select from customer_user u where u.user_id = p.user_id and u.cu
 
 
 async def copy_accounts(source: Side, target: Side, customer: int) -> None:
-    """Copy the accounts of the customer, in the target's transaction without triggers."""
+    """Copy accounts and the rows that give access or cause work, in the target's transaction without triggers.
+
+    A row that the target has already stays, such as a person who is a user of another customer there.
+    """
+    tables = {account.name: (account.copied, account.own_id) for account in ACCOUNTS}
+    tables |= dict.fromkeys(SWITCHED, (OF_CUSTOMER, None))
+    conditions, own_ids = zip(*tables.values(), strict=True)
     providers = await _provider_map(source, target)
-    for account in ACCOUNTS:
-        columns = [name for name in await columns_of(source, account.name) if name != account.own_id]
-        await _copy(source, target, account.name, columns, account.copied, customer, providers)
-
-
-async def copy_switched(source: Side, target: Side, customer: int) -> None:
-    """Copy the rows that give access or cause work, in the target's transaction without triggers."""
-    for table in SWITCHED:
-        await _copy(source, target, table, await columns_of(source, table), OF_CUSTOMER, customer, {})
+    for copy in await source.fetch(COPIES, list(tables), list(conditions), list(own_ids), customer):
+        rows = BytesIO()
+        await source.raw.copy_from_query(copy["query"], output=rows)
+        if not rows.tell():
+            continue
+        rows.seek(0)
+        await target.execute(copy["make"])
+        await target.raw.copy_to_table("moved", source=rows, columns=copy["columns"])
+        if "provider_id" in copy["columns"]:
+            await target.execute(MAP_PROVIDERS, list(providers), list(providers.values()))
+        if copy["name"] == "person":
+            await target.execute(DELETE_LEFT_PERSONS, customer)
+        await target.execute(copy["insert"])
+        await target.execute(DROP)
 
 
 async def delete_moved(source: Side, customer: int) -> None:
     """Delete accounts and rows that give access in the source, in its transaction without triggers."""
     conditions = SHORT_LIVED | {account.name: account.deleted for account in ACCOUNTS if account.deleted is not None}
     conditions |= dict.fromkeys(SWITCHED, OF_CUSTOMER)  # last: the conditions of accounts read these tables
-    for table, condition in conditions.items():
-        await source.execute(await source.fetchval(DELETE, table, condition), customer)
-
-
-async def _copy(
-    source: Side, target: Side, table: str, columns: list[str], condition: str, customer: int, providers: dict[int, int]
-) -> None:
-    rows = BytesIO()
-    query = await source.fetchval(SELECT, table, columns, condition)
-    parameters = (customer,) if "$1" in condition else ()  # keys of the API belong to no customer
-    await source.raw.copy_from_query(query, *parameters, output=rows)
-    rows.seek(0)
-    await target.execute(await target.fetchval(MAKE, table))
-    for row in await target.fetch(LOOSEN):
-        await target.execute(row[0])
-    await target.raw.copy_to_table("moved", source=rows, columns=columns)
-    if "provider_id" in columns:
-        await target.execute(MAP_PROVIDERS, list(providers), list(providers.values()))
-    if table == "person":
-        await target.execute(DELETE_LEFT_PERSONS, customer)
-    await target.execute(await target.fetchval(INSERT, table, columns))
-    await target.execute(DROP)
+    await source.execute(await source.fetchval(DELETIONS, list(conditions), list(conditions.values()), customer))
 
 
 async def _provider_map(source: Side, target: Side) -> dict[int, int]:

@@ -20,10 +20,15 @@ where move_id = $1 and state in ('copying', 'held') returning true
 FINISH: LiteralString = """
 update cell_move set state = 'finished', ended_at = clock_timestamp() where move_id = $1 and state = 'switched'
 """
-DELETE: LiteralString = """
-select format('with gone as (delete from %1$s where (tableoid, ctid) in (select tableoid, ctid from %1$s'
-  ' where customer_id = $1 limit %2$s) returning true) select count(*) from gone', $1::text::regclass, $2::integer)
+# For each table $1: delete $3 rows of customer $2
+DELETIONS: LiteralString = """
+select name, format('with gone as (delete from %1$s where (tableoid, ctid) in (select tableoid, ctid from %1$s'
+  ' where customer_id = %2$s limit %3$s) returning true) select count(*) from gone', name::regclass, $2::integer,
+  $3::integer) as deletion
+from unnest($1::text[]) name
 """
+WITHOUT_TRIGGERS: LiteralString = "set session_replication_role = replica"
+WITH_TRIGGERS: LiteralString = "reset session_replication_role"
 # Persons who were users of no other customer. Their rows in the target are not affected
 ONLY_USERS: LiteralString = """
 select array_agg(user_id) from customer_user u where customer_id = $1
@@ -84,14 +89,12 @@ async def _delete_persons_and_users(source: Side, customer: int) -> None:
 
 async def _delete_rows(side: Side, tables: Sequence[str], customer: int, report: Report) -> None:
     """Delete the rows of the customer in batches, without triggers and without rows that follow from them."""
-    for table in tables:
-        statement = await side.fetchval(DELETE, table, ROWS)
-        total = 0
-        while True:
-            async with side.transaction(has_triggers=False):
-                deleted = await side.fetchval(statement, customer)
-            total += deleted
-            if deleted < ROWS:
-                break
+    await side.execute(WITHOUT_TRIGGERS)
+    for row in await side.fetch(DELETIONS, tables, customer, ROWS):
+        total = batch = await side.fetchval(row["deletion"])
+        while batch == ROWS:
+            batch = await side.fetchval(row["deletion"])
+            total += batch
         if total:
-            report({"step": "deleted", "table": table, "rows": total})
+            report({"step": "deleted", "table": row["name"], "rows": total})
+    await side.execute(WITH_TRIGGERS)

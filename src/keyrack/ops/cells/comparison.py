@@ -9,15 +9,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.ops.cells.plan import columns_of
-from keyrack.ops.cells.side import Side
+from keyrack.ops.cells.side import MoveRefused, Side
 
-# $1: table, $2: columns, $3: the customer, or null for all rows. The first 60 bits of MD5 are added up
+# $1: tables, $2: the customer, or null for all rows. The first 60 bits of MD5 are added up
 QUERY: LiteralString = """
-select format('select count(*)::bigint as rows, coalesce(sum((''x'' || left(md5(row(%s)::text), 15))::bit(60)::bigint),'
-  ' 0)::text as checksum from %s%s', string_agg(quote_ident(name), ', ' order by name), $1::text::regclass,
-  case when $3::integer is not null then ' where customer_id = ' || $3 else '' end)
-from unnest($2::text[]) name
+select string_agg(format('select %L as table, count(*)::bigint as rows,'
+  ' coalesce(sum((''x'' || left(md5(row(%s)::text), 15))::bit(60)::bigint), 0)::text as checksum from %s%s',
+  name, columns, name::regclass, ' where customer_id = ' || $2::integer), ' union all ' order by name)
+from unnest($1::text[]) name cross join lateral (
+  select string_agg(quote_ident(attname), ', ' order by attname) as columns from pg_attribute
+  where attrelid = name::regclass and attnum > 0 and not attisdropped) c
 """
 
 
@@ -25,34 +26,32 @@ from unnest($2::text[]) name
 class TableSum:
     """The number of rows of a table, and their checksum."""
 
+    table: str
     rows: int
     checksum: str
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedTable:
-    """A table in both cells."""
+class Comparison:
+    """A prepared comparison of tables, so that only the reading itself takes time while writes are held."""
 
-    table: str
-    source: TableSum
-    target: TableSum
+    query: str
 
-    @property
-    def is_equal(self) -> bool:
-        return self.source == self.target
+    @classmethod
+    async def of(cls, source: Side, tables: list[str], customer: int | None) -> Comparison:
+        """The comparison of these tables; with a customer, only of its rows."""
+        return cls(await source.fetchval(QUERY, tables, customer))
 
+    async def run(self, source: Side, target: Side) -> list[TableSum]:
+        """The sums of both sides. Raises `MoveRefused` with the tables that differ."""
+        ours, theirs = await asyncio.gather(self._sums(source), self._sums(target))
+        if different := [sum.table for sum, other in zip(ours, theirs, strict=True) if sum != other]:
+            raise MoveRefused(
+                f"The rows of {', '.join(different)} differ between the cells {source.cell.name} and "
+                f"{target.cell.name}, so nothing is switched. Undo the move with `keyrack cells undo`, and begin again."
+            )
+        return theirs
 
-async def compare(source: Side, target: Side, tables: list[str], customer: int | None) -> list[ComparedTable]:
-    """Compare these tables; with a customer, only its rows."""
-    return [await _compare_table(source, target, table, customer) for table in tables]
-
-
-async def _compare_table(source: Side, target: Side, table: str, customer: int | None) -> ComparedTable:
-    columns = await columns_of(source, table)
-    sums = await asyncio.gather(*(_sum(side, table, columns, customer) for side in (source, target)))
-    return ComparedTable(table, *sums)
-
-
-async def _sum(side: Side, table: str, columns: list[str], customer: int | None) -> TableSum:
-    (row,) = await side.fetch(await side.fetchval(QUERY, table, columns, customer))
-    return TableSum(row["rows"], row["checksum"])
+    async def _sums(self, side: Side) -> list[TableSum]:
+        sums = [TableSum(*row.values()) for row in await side.fetch(self.query)]
+        return sorted(sums, key=lambda sum: sum.table)

@@ -6,6 +6,8 @@ Requests that write get 503 with `Retry-After` until the switch. Reads go on. Wo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import LiteralString
 from uuid import UUID
 
@@ -13,15 +15,15 @@ import asyncpg
 
 from keyrack.changelog.sequencer import Sequencer
 from keyrack.changelog.visibility_watermark import VisibilityWatermark
-from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import discard
 from keyrack.db.connection import Database
 from keyrack.ops.cells.side import APPLICATION, MoveRefused, Side
 
 ATTEMPTS = 5
+PAUSE_SECONDS = 0.01  # until the next look for changes that a worker is numbering
 # The customer's lock comes before all other locks, as in every transaction
 PATIENCE: LiteralString = "set local lock_timeout = '3s'"
-PAUSED, DUE = "infinity", None
+PAUSED, DUE = "infinity", None  # times at which the scheduler may look for operations
 PAUSE: LiteralString = "update customer_hold set due_at = $2::text::timestamptz where customer_id = $1"
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260927, $1)"
 HOLD: LiteralString = """
@@ -62,16 +64,24 @@ async def _set_state(source: Side, change: LiteralString, move: UUID, customer: 
     raise MoveRefused(LOCKED.format(customer=customer))
 
 
-async def number_changes(source: Side, settings: Settings, customer: int) -> None:
-    """Give every waiting change of the held customer its number. A worker may do it at the same time."""
-    if not await source.fetchval(WAITS, customer):
-        return
-    parameters = {"keyrack.moved_customer": str(customer)}
-    database = await Database.connect(source.address, settings, application=APPLICATION, parameters=parameters, size=3)
-    try:
-        sequencer, watermark = Sequencer(database, settings, discard), VisibilityWatermark(database)
+@asynccontextmanager
+async def numbering(source: Side, customer: int) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """A function that gives every waiting change of the customer its number. Workers may do it at the same time."""
+    database = await Database.connect(
+        source.address,
+        source.cell.settings,
+        application=APPLICATION,
+        parameters={"keyrack.moved_customer": str(customer)},
+        size=3,
+    )
+    sequencer, watermark = Sequencer(database, source.cell.settings, discard), VisibilityWatermark(database)
+
+    async def number_all() -> None:
         while await source.fetchval(WAITS, customer):
             if not await sequencer.sequence(watermark):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    try:
+        yield number_all
     finally:
         await database.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -22,9 +22,9 @@ import asyncpg
 
 from keyrack.core.settings import Cell
 from keyrack.ops.cells import cleanup, preflight
-from keyrack.ops.cells.comparison import ComparedTable, compare
+from keyrack.ops.cells.comparison import Comparison, TableSum
 from keyrack.ops.cells.guards import guard_accounts, guard_customer, remove_guards
-from keyrack.ops.cells.hold import hold, number_changes, release
+from keyrack.ops.cells.hold import hold, numbering, release
 from keyrack.ops.cells.months import make_months
 from keyrack.ops.cells.plan import replicated_tables
 from keyrack.ops.cells.replication import Report, begin_copying, end_copying, wait_for_copies, wait_for_position
@@ -57,7 +57,7 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
     complete.
     """
     move = await _begin(source, target, customer)
-    compared: list[ComparedTable] = []
+    sums: list[TableSum] = []
     held_since = time.monotonic()
     state = await target.state(move)
     if state == "undone":
@@ -69,21 +69,29 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
         await guard_customer(source, move, customer)
         await guard_accounts(source, move, customer)
         await make_months(source, target)
-        await begin_copying(source, target, customer)
+        tables = await replicated_tables(source)
+        await begin_copying(source, target, customer, tables)
         report({"step": "copying"})
-        await wait_for_copies(target, customer, report)
-        await number_changes(source, source.cell.settings, customer)  # so that few are left while writes are held
-        await wait_for_position(source, customer)
-        held_since = time.monotonic()
-        compared = await _hold_and_switch(source, target, move, customer, report)
+        await wait_for_copies(source, target, customer, report)
+        async with numbering(source, customer) as number_all:
+            await number_all()  # so that few changes are left while writes are held
+            await wait_for_position(source, customer)
+            comparison = await Comparison.of(source, tables, customer)
+            held_since = time.monotonic()
+            await hold(source, move, customer)
+            report({"step": "held"})
+            sums = await _catch_up(source, target, move, customer, number_all, comparison)
+            await switch_target(source, target, move, customer)
     held_seconds = time.monotonic() - held_since
+    for table in sums:
+        report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
     report({"step": "switched", "heldSeconds": round(held_seconds, 3)})
     await switch_source(source, move, customer)
     await end_copying(source, target, customer)
     await remove_guards(source, customer, only_of_accounts=True)
     await remove_guards(target, customer)
-    rows = sum(table.target.rows for table in compared)
-    return MovedCustomer(customer, source.cell.name, target.cell.name, held_seconds, len(compared), rows)
+    rows = sum(table.rows for table in sums)
+    return MovedCustomer(customer, source.cell.name, target.cell.name, held_seconds, len(sums), rows)
 
 
 async def _begin(source: Side, target: Side, customer: int) -> UUID:
@@ -110,24 +118,20 @@ def _is_same(known: OpenMove | None, there: OpenMove | None, source: Side, targe
     return there is None or there.id == known.id
 
 
-async def _hold_and_switch(
-    source: Side, target: Side, move: UUID, customer: int, report: Report
-) -> list[ComparedTable]:
-    """Hold the customer, compare both sides, and switch the target. Releases the customer if the target is behind."""
-    await hold(source, move, customer)
-    report({"step": "held"})
+async def _catch_up(
+    source: Side,
+    target: Side,
+    move: UUID,
+    customer: int,
+    number_all: Callable[[], Awaitable[None]],
+    comparison: Comparison,
+) -> list[TableSum]:
+    """Bring the target to the state of the held source, and compare both. Releases the customer if that fails."""
     try:
         async with asyncio.timeout(MOST_HELD):
-            await number_changes(source, source.cell.settings, customer)
+            await number_all()
             await wait_for_position(source, customer)
-        compared = await compare(source, target, await replicated_tables(source), customer)
-        if different := [table for table in compared if not table.is_equal]:
-            raise MoveRefused(
-                f"The rows of {', '.join(table.table for table in different)} differ between the cells, so customer "
-                f"{customer} stays in cell {source.cell.name}. Run `keyrack cells undo {customer}`, and begin again."
-            )
-        for table in compared:
-            report({"step": "compared", "table": table.table, "rows": table.target.rows})
+        return await comparison.run(source, target)
     except TimeoutError:
         await release(source, move, customer)
         raise MoveRefused(
@@ -137,8 +141,6 @@ async def _hold_and_switch(
     except MoveRefused:
         await release(source, move, customer)
         raise
-    await switch_target(source, target, move, customer)
-    return compared
 
 
 async def is_source(side: Side, customer: int) -> bool:

@@ -1,8 +1,8 @@
 """The tables of a move, and what becomes of the rows of each.
 
 - **Replicated** tables have the customer in their key. Their rows follow every change until the switch.
-- **Switched** tables have it too, but a row of them gives access or causes work. So their rows appear in the target, and
-  disappear from the source, only at the switch.
+- **Switched** tables have it too, but a row of them gives access or causes work. So their rows appear in the target,
+  and disappear from the source, only at the switch.
 - **Account** tables belong to managers, machine clients, persons and drivers.
 """
 
@@ -20,10 +20,6 @@ join pg_index i on i.indrelid = c.oid and i.indisprimary
 join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey) and a.attname = 'customer_id'
 where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = current_schema()::regnamespace
 order by c.relname
-"""
-COLUMNS: LiteralString = """
-select array_agg(attname::text order by attname) from pg_attribute
-where attrelid = $1::text::regclass and attnum > 0 and not attisdropped and attgenerated = ''
 """
 SWITCHED = (
     "customer",  # the directory
@@ -101,9 +97,3 @@ async def customer_tables(side: Side) -> list[str]:
 async def replicated_tables(side: Side) -> list[str]:
     """The tables that a publication of one customer has."""
     return [name for name in await customer_tables(side) if name not in (*SWITCHED, *EMPTY_AT_SWITCH)]
-
-
-async def columns_of(side: Side, table: str) -> list[str]:
-    """The stored columns of a table, by name."""
-    columns: list[str] = await side.fetchval(COLUMNS, table)
-    return columns

@@ -61,24 +61,31 @@ select format('select exists (select from %s where customer_id = $1)', $1::text:
 
 
 async def check_servers(source: Side, target: Side) -> None:
-    """Check identity, schema, settings and roles. Raises `MoveRefused`."""
+    """Check identity, schema, settings and roles of two cells. Raises `MoveRefused`."""
     for side in (source, target):
         try:
             await require_identity(side, side.cell)
         except WrongCell as wrong:
             raise MoveRefused(str(wrong)) from None
-        if not await side.fetchval(IS_SUPERUSER):
-            raise MoveRefused(
-                f"The role of cell {side.cell.name} is no superuser, which a move needs in both cells. Give "
-                "`direct_url` a superuser for the time of the move."
-            )
         if not await side.fetchval(HAS_DATA_KEYS):
             raise MoveRefused(f"Cell {side.cell.name} has no data key yet. Start a server or worker for it once.")
-    await check_replication(source, target)
+    await check_roles(source, target)
+    await check_wal(source)
+    await check_revisions(source, target)
 
 
-async def check_replication(source: Side, target: Side) -> None:
-    """Check that the source can replicate to the target. Raises `MoveRefused`."""
+async def check_roles(source: Side, target: Side) -> None:
+    """Check that both roles may replicate. Raises `MoveRefused`."""
+    for side in (source, target):
+        if not await side.fetchval(IS_SUPERUSER):
+            raise MoveRefused(
+                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases. Use an "
+                "address with a superuser for the time of the move."
+            )
+
+
+async def check_wal(source: Side) -> None:
+    """Check that the source can replicate logically. Raises `MoveRefused`."""
     if (level := await source.fetchval(WAL_LEVEL)) != "logical":
         raise MoveRefused(
             f"Cell {source.cell.name} has wal_level = {level}, but a move needs logical. Set `wal_level = logical`, "
@@ -89,6 +96,10 @@ async def check_replication(source: Side, target: Side) -> None:
             f"Cell {source.cell.name} has {free} free replication slots, but a move needs {NEEDED_SLOTS}. Raise "
             "`max_replication_slots` and `max_wal_senders`, and restart its PostgreSQL."
         )
+
+
+async def check_revisions(source: Side, target: Side) -> None:
+    """Check that both databases have the same schema. Raises `MoveRefused`."""
     revisions = [await side.fetchval(REVISION) for side in (source, target)]
     if revisions[0] != revisions[1]:
         raise MoveRefused(

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, LiteralString
 
-from keyrack.ops.cells.plan import replicated_tables
 from keyrack.ops.cells.side import MoveRefused, Side
 
 Report = Callable[[Mapping[str, Any]], None]
@@ -21,10 +20,22 @@ LOOK = 0.2  # seconds between two looks at the tables that are being copied
 IS_PUBLISHED: LiteralString = "select exists (select from pg_publication where pubname = $1)"
 PUBLISH: LiteralString = """
 select format('create publication %I for table %s with (publish_via_partition_root = true)', $1::text,
-  string_agg(format('%s where (customer_id = %s)', name::regclass, $3::integer), ', ' order by name))
+  string_agg(name::regclass || case $3::integer when 0 then '' else format(' where (customer_id = %s)', $3) end, ', '
+    order by name))
 from unnest($2::text[]) name
 """
 WITHDRAW: LiteralString = "select format('drop publication if exists %I', $1::text)"
+IS_SLOT_GOOD: LiteralString = """
+select exists (select from pg_replication_slots where slot_name = $1 and wal_status is distinct from 'lost')
+"""
+ERRORS: LiteralString = """
+select apply_error_count + sync_error_count from pg_stat_subscription_stats where subname = $1
+"""
+MOST_ERRORS = 20  # attempts that fail, some of which are normal
+LOST = (
+    "The replication slot {name} of the source is lost, so the copy is incomplete. Undo the move, raise "
+    "`max_slot_wal_keep_size` of the source, and begin again."
+)
 HAS_SLOT: LiteralString = "select exists (select from pg_replication_slots where slot_name = $1)"
 MAKE_SLOT: LiteralString = "select pg_create_logical_replication_slot($1, 'pgoutput')"
 # A slot of a table that was being copied has the number of the subscription
@@ -67,26 +78,27 @@ def name_of(customer: int) -> str:
     return f"keyrack_move_{customer}"
 
 
-async def begin_copying(source: Side, target: Side, customer: int) -> None:
-    """Make publication, slot and subscription, each unless it exists."""
+async def is_subscribed(target: Side, customer: int) -> bool:
+    """Whether the target has the subscription."""
+    return await target.fetchval(SUBSCRIPTION, name_of(customer)) is not None
+
+
+async def begin_copying(source: Side, target: Side, customer: int, tables: list[str]) -> None:
+    """Make publication, slot and subscription of these tables, each unless it exists."""
     name = name_of(customer)
     if not await source.fetchval(IS_PUBLISHED, name):
-        tables = await replicated_tables(source)
         await source.execute(await source.fetchval(PUBLISH, name, tables, customer))
     # The slot before the subscription: both may be in one server, where the subscription would wait for itself
     if not await source.fetchval(HAS_SLOT, name):
-        if await target.fetchval(SUBSCRIPTION, name) is not None:
-            raise MoveRefused(
-                f"The replication slot {name} of the source is lost, so the copy is incomplete. Run `keyrack cells "
-                f"undo {customer}`, and begin again."
-            )
+        if await is_subscribed(target, customer):
+            raise MoveRefused(LOST.format(name=name))
         await source.fetchval(MAKE_SLOT, name)
-    if await target.fetchval(SUBSCRIPTION, name) is None:
+    if not await is_subscribed(target, customer):
         await target.execute(await target.fetchval(SUBSCRIBE, name, source.address))
 
 
-async def wait_for_copies(target: Side, customer: int, report: Report) -> None:
-    """Wait until every table is copied and follows; report each one."""
+async def wait_for_copies(source: Side, target: Side, customer: int, report: Report) -> None:
+    """Wait until every table is copied and follows; report each one. Raises `MoveRefused` if it never will."""
     subscription = await target.fetchval(SUBSCRIPTION, name_of(customer))
     copied: set[str] = set()
     while True:
@@ -97,7 +109,19 @@ async def wait_for_copies(target: Side, customer: int, report: Report) -> None:
                 report({"step": "copied", "table": row["table"], "tables": len(copied), "of": len(rows)})
         if rows and len(copied) == len(rows):
             return
+        await _refuse_failure(source, target, customer)
         await asyncio.sleep(LOOK)
+
+
+async def _refuse_failure(source: Side, target: Side, customer: int) -> None:
+    name = name_of(customer)
+    if not await source.fetchval(IS_SLOT_GOOD, name):
+        raise MoveRefused(LOST.format(name=name))
+    if (await target.fetchval(ERRORS, name) or 0) > MOST_ERRORS:
+        raise MoveRefused(
+            f"The subscription {name} of cell {target.cell.name} fails again and again. The log of its PostgreSQL has "
+            "the reason. Correct it and run the command again, or undo the move."
+        )
 
 
 async def wait_for_position(source: Side, customer: int) -> None:

@@ -20,14 +20,15 @@ Role = Literal["source", "target"]
 
 READ: LiteralString = """
 select move_id, role, other_cell, state, held_at, switched_at from cell_move
-where customer_id = $1 and state in ('copying', 'held', 'switched')
+where moved_customer = $1 and state in ('copying', 'held', 'switched')
 """
 KNOWN: LiteralString = "select state from cell_move where move_id = $1"
 BEGIN: LiteralString = """
-insert into cell_move (move_id, customer_id, role, other_cell) values ($1, $2, $3, $4)
+insert into cell_move (move_id, moved_customer, role, other_cell) values ($1, $2, $3, $4)
 on conflict (move_id) do nothing
 """
 APPLICATION = "keyrack move"
+EVERY_CUSTOMER = 0  # in place of the id of a customer: the whole database is moved
 
 
 class MoveRefused(Exception):
@@ -60,6 +61,9 @@ class Side:
     async def fetchval(self, sql: str, *args: object) -> Any:
         return await self.raw.fetchval(sql, *args)
 
+    async def fetchrow(self, sql: str, *args: object) -> Row | None:
+        return await self.raw.fetchrow(sql, *args)
+
     async def execute(self, sql: str, *args: object) -> str:
         return await self.raw.execute(sql, *args)
 
@@ -87,8 +91,12 @@ class Side:
 
 @asynccontextmanager
 async def open_side(cell: Cell, address: str, customer: int) -> AsyncGenerator[Side]:
-    """Connect to a cell for the move of this customer; 0 if a whole database is moved. Raises asyncpg's errors."""
-    parameters = {"application_name": APPLICATION, "keyrack.moved_customer": str(customer)}
+    """Connect to a cell for the move of this customer, or of `EVERY_CUSTOMER`. Raises asyncpg's errors."""
+    parameters = {
+        "application_name": APPLICATION,
+        "keyrack.moved_customer": str(customer),
+        "default_transaction_read_only": "off",  # a move that was interrupted may have made the database read-only
+    }
     raw = await open_session(address, server_settings=parameters)
     try:
         await prepare(raw)

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from keyrack.db import worker_wakeup
 from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, SEALING, decrypt, encrypt, number_of, unwrapped
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn
-from keyrack.ops.cells.account_copies import copy_accounts, copy_switched, delete_moved
+from keyrack.ops.cells.account_copies import copy_accounts, delete_moved
 from keyrack.ops.cells.hold import ALONE
 from keyrack.ops.cells.side import MoveRefused, Side
 
@@ -28,11 +28,11 @@ update cell_move set state = 'switched', switched_at = clock_timestamp() where m
 # Processes drop what they have cached of access
 NOTE_ACCESS: LiteralString = "insert into access_change default values"
 UNPAUSE: LiteralString = "update customer_hold set due_at = null where customer_id = $1"
-# Ranges of ids belong to their cell
+# The values of these have a range for each cell
+WITH_RANGE = ("customer_customer_id_seq", "manager_manager_id_seq", "person_user_id_seq")
 SEQUENCES: LiteralString = """
 select sequencename::text as name, last_value as last from pg_sequences
-where schemaname = current_schema() and last_value is not null
-  and sequencename not in ('customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq')
+where schemaname = current_schema() and last_value is not null and sequencename <> all($1::text[])
 """
 ADVANCE: LiteralString = """
 select setval(s.name::regclass, s.last) from unnest($1::text[], $2::bigint[]) s (name, last)
@@ -47,10 +47,9 @@ async def switch_target(source: Side, target: Side, move: UUID, customer: int) -
         if not await target.fetchval(SWITCH_TARGET, move):
             raise MoveRefused(f"The move of customer {customer} was undone.")
         await copy_accounts(source, target, customer)
-        await copy_switched(source, target, customer)
         await target.execute(UNPAUSE, customer)
         await _reseal(source, target, customer)
-        await advance_sequences(source, target)
+        await advance_sequences(source, target, has_ranges=False)
         await target.execute(NOTE_ACCESS)
     await _wake(target)
 
@@ -65,12 +64,14 @@ async def switch_source(source: Side, move: UUID, customer: int) -> None:
     await _wake(source)
 
 
-async def advance_sequences(source: Side, target: Side) -> None:
+async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> None:
     """Let each sequence of the target continue after the values that the source has given.
+
+    `has_ranges`: also those whose values have a range for each cell.
 
     The sequence of changes too: a change of the target must come after those that were moved.
     """
-    rows = await source.fetch(SEQUENCES)
+    rows = await source.fetch(SEQUENCES, [] if has_ranges else list(WITH_RANGE))
     await target.fetch(ADVANCE, [row["name"] for row in rows], [row["last"] for row in rows])
 
 

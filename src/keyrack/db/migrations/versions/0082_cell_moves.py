@@ -5,11 +5,11 @@ from alembic import op
 revision = "0082"
 down_revision = "0081"
 
-# Both cells have a row with the same id
+# Both cells have a row with the same id. `moved_customer` is 0 if the whole database is moved
 MOVE = """
 create table cell_move (
   move_id uuid not null,
-  customer_id integer not null,
+  moved_customer integer not null,
   role text not null constraint cell_move_role check (role in ('source', 'target')),
   other_cell text not null,
   state text not null default 'copying'
@@ -22,21 +22,25 @@ create table cell_move (
 )
 """
 OPEN = """
-create unique index cell_move_open on cell_move (customer_id) where state in ('copying', 'held', 'switched')
+create unique index cell_move_open on cell_move (moved_customer) where state in ('copying', 'held', 'switched')
 """
 # A move adds triggers with this function to the tables, and removes them at its end. Arguments: the move, its customer,
 # and for tables of accounts the column that identifies the account.
 #
 # A writer shares the lock with other writers until its transaction ends, and reads the state after it has the lock. The
 # move takes the lock alone to change the state, so no transaction sees two states. An error has the class of a
-# passing state, so that callers get 503. A worker writes rows of several customers in one statement, so that it skips
-# the row instead; the row is still there when the customer is writable again.
+# passing state, so that callers get 503.
+#
+# A worker writes rows of several customers in one statement, so that it skips the row instead. The row is still there
+# when the customer is writable again. Rows that a switch has left in the source are deleted: otherwise housekeeping
+# would find them again and again.
 GUARD = """
 create function guard_cell_move() returns trigger language plpgsql as $$
 declare
   moved integer := tg_argv[1]::integer;
   account integer;
   is_closed boolean;
+  is_left boolean;
 begin
   if current_setting('keyrack.moved_customer', true) = tg_argv[1] then
     return coalesce(new, old);
@@ -55,12 +59,13 @@ begin
   select case m.role
     when 'source' then m.state = 'held' or m.state = 'switched' and tg_nargs = 2
     else m.state in ('copying', 'undone')
-  end into is_closed from cell_move m where m.move_id = tg_argv[0]::uuid;
+  end, m.role = 'source' and m.state = 'switched'
+  into is_closed, is_left from cell_move m where m.move_id = tg_argv[0]::uuid;
   if not coalesce(is_closed, true) then
     return coalesce(new, old);
   end if;
   if current_setting('application_name') = 'keyrack worker' then
-    return null;
+    return case when is_left and tg_op = 'DELETE' then old end;
   end if;
   raise exception using errcode = '55M01', message = format('customer %s is being moved to another cell', moved);
 end $$
