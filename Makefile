@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-history bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-cells test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-history bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-cells test-cell-moves test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -204,6 +204,10 @@ test-moving: install-dev
 ## test-cells: serve two cells at one address: the HTTP contract with customers in both, every credential, a cell that is away
 test-cells: install-dev
 	KEYRACK_TEST_CELLS=1 $(BIN)/pytest -p no:cacheprovider tests/server/test_cells_router.py tests/server/test_cells_credentials.py tests/http/test_contract.py tests/http/test_tenant_isolation.py $(PYTEST_ARGS)
+
+## test-cell-moves: move a customer between cells a hundred times, with movers that are killed at random statements
+test-cell-moves: install-dev
+	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/cells $(PYTEST_ARGS)
 
 ## bench: print the tables of benchmarks/results.md, and write them to benchmarks/runs; BENCH="outcomes live" for some, BENCH="--tiny" for a short run of all
 bench: install-dev

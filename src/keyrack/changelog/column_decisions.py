@@ -89,6 +89,7 @@ BOX_ENTRY_HASH = ColumnDecision("the number names the entry")
 BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's log")
 CALLER_OF_CHANGE = ColumnDecision("it is the caller of a change that is recorded")
 CELL_OF_PERSON = ColumnDecision("which cells have a copy of the person; its changes are recorded in each")
+CELL_MOVE = ColumnDecision("the state of a move between cells, written by its command")
 CELL = ColumnDecision("the settings of the operator name the cell, too")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
@@ -328,6 +329,17 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "cell_id": _of(OF_SERVER, NOBODY, CELL),
         "number": _of(OF_SERVER, NOBODY, CELL),
         "name": _of(OF_SERVER, NOBODY, CELL),
+    },
+    "cell_move": {
+        "move_id": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "moved_customer": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "role": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "other_cell": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "state": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "started_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "held_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "switched_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "ended_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
     },
     "change": {
         "class": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),

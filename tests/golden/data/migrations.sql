@@ -1,4 +1,4 @@
--- 85 revisions, 823 statements
+-- 86 revisions, 827 statements
 
 -- revision 0001: 61 statements
 
@@ -6212,4 +6212,55 @@ begin
     order by n.customer_id, n.key_id;
   end if;
   return null;
+end $$;
+
+-- revision 0082: 3 statements
+
+create table cell_move (
+  move_id uuid not null,
+  moved_customer integer not null,
+  role text not null constraint cell_move_role check (role in ('source', 'target')),
+  other_cell text not null,
+  state text not null default 'copying'
+    constraint cell_move_state check (state in ('copying', 'held', 'switched', 'finished', 'undone')),
+  started_at timestamp with time zone not null default now(),
+  held_at timestamp with time zone,
+  switched_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  constraint cell_move_pkey primary key (move_id)
+);
+
+create unique index cell_move_open on cell_move (moved_customer) where state in ('copying', 'held', 'switched');
+
+create function guard_cell_move() returns trigger language plpgsql as $$
+declare
+  moved integer := tg_argv[1]::integer;
+  account integer;
+  is_closed boolean;
+begin
+  if current_setting('keyrack.moved_customer', true) = tg_argv[1] then
+    return coalesce(new, old);
+  end if;
+  if tg_nargs > 2 then
+    account := to_jsonb(coalesce(new, old)) ->> tg_argv[2];
+    if not (case tg_argv[2]
+      when 'user_id' then exists (select from customer_user where customer_id = moved and user_id = account)
+      when 'manager_id' then exists (select from manager_customer where customer_id = moved and manager_id = account)
+      when 'client_id' then exists (select from client_customer where customer_id = moved and client_id = account)
+    end) then
+      return coalesce(new, old);
+    end if;
+  end if;
+  perform pg_advisory_xact_lock_shared(7260927, moved);
+  select case m.role
+    when 'source' then m.state = 'held' or m.state = 'switched' and tg_nargs = 2
+    else m.state in ('copying', 'undone')
+  end into is_closed from cell_move m where m.move_id = tg_argv[0]::uuid;
+  if not coalesce(is_closed, true) then
+    return coalesce(new, old);
+  end if;
+  if current_setting('application_name') = 'keyrack worker' then
+    return null;
+  end if;
+  raise exception using errcode = '55M01', message = format('customer %%s is being moved to another cell', moved);
 end $$;

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from keyrack import __version__
 from keyrack.cli.cell_choice import UNUSABLE
+from keyrack.cli.commands import cell_moves
 from keyrack.cli.database_opening import open_database, running_address
 from keyrack.cli.database_session import Json, State, explain, explained
 from keyrack.cli.environment import configured_in, read_settings
@@ -250,3 +251,6 @@ def _lines(findings: dict[str, list[Finding]], level: Severity) -> list[str]:
         for finding in sorted(rows, key=lambda finding: -finding.level):
             lines += screen.finding(finding.level, finding.text, finding.action)
     return lines
+
+
+app.add_typer(cell_moves.app)  # without a name, its commands are commands of `cells`

@@ -37,6 +37,8 @@ class EncryptedColumn:
     name: str
     select_stale: LiteralString  # $2: maximum rows -> customer_id, id, sealed
     update: LiteralString  # customers, ids, sealed
+    # The secrets of customer $1 -> customer_id, id, sealed. None: they belong to the database
+    select_of_customer: LiteralString | None = None
 
 
 def _of_customer(name: str, table: LiteralString, id: LiteralString, column: LiteralString) -> EncryptedColumn:
@@ -51,6 +53,8 @@ def _of_customer(name: str, table: LiteralString, id: LiteralString, column: Lit
         "update " + table + " t set " + column + " = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where t.customer_id = u.customer_id and t." + id + " = u.id",
+        "select customer_id, " + id + " as id, " + column + " as sealed from " + table
+        + " where customer_id = $1 and " + column + " is not null",
     )  # fmt: skip
 
 
@@ -72,6 +76,8 @@ HOLDINGS = (
         "update totp t set secret = u.sealed"
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
         " where t.manager_id = u.id::integer",
+        "select 0 as customer_id, manager_id::text as id, secret as sealed from totp"
+        " where manager_id in (select manager_id from manager_customer where customer_id = $1)",
     ),
     EncryptedColumn(
         CLIENT_SECRET,
@@ -100,6 +106,8 @@ HOLDINGS = (
         "update box_epoch e set advertising = u.sealed"
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
         " where e.customer_id = u.customer_id and e.product_id || '.' || e.epoch = u.id",
+        "select customer_id, product_id || '.' || epoch as id, advertising as sealed from box_epoch"
+        " where customer_id = $1 and advertising is not null",
     ),
 )
 

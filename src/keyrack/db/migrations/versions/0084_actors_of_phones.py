@@ -12,7 +12,7 @@ from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0084"
-down_revision = "0080"
+down_revision = "0082"
 
 # The text is searched instead of parsed, because it has as many actors as keys are issued
 ACTOR = """

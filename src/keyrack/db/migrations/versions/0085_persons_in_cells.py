@@ -11,7 +11,7 @@ needs no second row. It holds no personal data, and an erasure outlasts the pers
 from alembic import op
 
 revision = "0085"
-down_revision = "0081"
+down_revision = "0084"
 
 VERSION = "alter table person add column version bigint"
 # The other cells that have the person

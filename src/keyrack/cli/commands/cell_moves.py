@@ -1,0 +1,229 @@
+"""The commands of `cells` that move a customer or a database to another cell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Annotated, Any
+
+import typer
+
+from keyrack.cli.database_opening import open_address
+from keyrack.cli.database_session import explained
+from keyrack.cli.environment import read_settings
+from keyrack.cli.options import words
+from keyrack.cli.output import CommandFailed, CommandResult, Json, as_text, show, visible
+from keyrack.core.settings import Cell
+from keyrack.core.settings.cells import MAIN
+from keyrack.db.audit_context import acting, operator
+from keyrack.ops.cells import moving, whole_cell
+from keyrack.ops.cells.replication import Report
+from keyrack.ops.cells.side import EVERY_CUSTOMER, MoveRefused, Side, open_side
+
+app = typer.Typer()
+
+Customer = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the customer.")]
+Which = Annotated[str, typer.Argument(metavar="ID|NAME", help="The id of a customer, or the name of a cell.")]
+NewDatabase = Annotated[str, typer.Option("--to", metavar="URL", help="The address of the new database.")]
+To = Annotated[str, typer.Option("--to", metavar="NAME", callback=words, help="The cell that gets the customer.")]
+TEXTS = {
+    "copying": "Copying the rows ...",
+    "copied": "Copied {table} ({tables} of {of}).",
+    "held": "Writes are held.",
+    "compared": "Compared {table}: {rows} rows.",
+    "switched": "Switched; writes were held for {heldSeconds} s.",
+    "released": "The source accepts writes again.",
+    "deleted": "Deleted {rows} rows of {table}.",
+}
+
+NEW_ADDRESS = (
+    "The new database has taken over, and the old one is read-only. Change {setting} to the new address, and restart "
+    "all processes. Until then, writes get 503. Then run `keyrack cells finish {name}`."
+)
+
+
+@app.command("move-customer")
+def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
+    """Move a customer to another cell while it works, or continue an interrupted move."""
+
+    async def work() -> CommandResult:
+        async with _addresses() as cells:
+            target = _named(cells, to)
+            source = await _source(cells, customer)
+            if source[0].name == to:
+                raise CommandFailed(
+                    f"Customer {customer} is in cell {to} already, or has rows of an earlier move there. Then run "
+                    f"`keyrack cells finish {customer}` first."
+                )
+            async with moving.open_sides(source, target, customer) as sides:
+                moved = await moving.move_customer(*sides, customer, _reporter(as_json=as_json))
+        value = {
+            "customer": customer, "from": moved.source, "to": moved.target,
+            "heldSeconds": round(moved.held_seconds, 3), "tables": moved.tables, "rows": moved.rows,
+        }  # fmt: skip
+        return CommandResult(
+            value,
+            f"Customer {customer} is in cell {to}. Its rows in cell {moved.source} stay until "
+            f"`keyrack cells finish {customer}`.",
+        )
+
+    _run(work, as_json=as_json)
+
+
+@app.command("move")
+def move(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The cell.")],
+    to: NewDatabase,
+    is_switch: Annotated[
+        bool, typer.Option("--switch", help="Let the new database take over: the old one becomes read-only.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy the database of a cell to an empty one, also of a newer PostgreSQL, and let it take over."""
+
+    async def work() -> CommandResult:
+        async with _whole_cell(name, to) as (source, target):
+            moved = await whole_cell.move_cell(source, target, _reporter(as_json=as_json), is_switch=is_switch)
+        value = {"cell": name, "tables": moved.tables, "rows": moved.rows, "switched": moved.is_switched}
+        if not moved.is_switched:
+            return CommandResult(
+                value,
+                "The new database is up to date and follows the old one. Prepare the new address, then run the command "
+                "again with --switch.",
+            )
+        return CommandResult(value, NEW_ADDRESS.format(name=name, setting=_setting(name)))
+
+    _run(work, as_json=as_json)
+
+
+@app.command("finish")
+def finish(which: Which, as_json: Json = False) -> None:
+    """End a move: delete the rows of a customer in the cell where it was."""
+
+    async def work() -> CommandResult:
+        if not which.isdecimal():
+            async with _whole_cell(which, None) as (source, _):
+                await whole_cell.finish_cell(source)
+            return CommandResult({"cell": which}, f"The move of cell {which} has ended. Delete the old database.")
+        customer = int(which)
+        async with _open_move(customer) as (source, target):
+            await moving.finish_move(source, target, customer, _reporter(as_json=as_json))
+            return CommandResult(
+                {"customer": customer, "cell": source.cell.name},
+                f"The rows of customer {customer} in cell {source.cell.name} are deleted.",
+            )
+
+    _run(work, as_json=as_json)
+
+
+@app.command("undo")
+def undo(
+    which: Which,
+    to: Annotated[str | None, typer.Option("--to", metavar="URL", help="The new database of a cell.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Undo a move before its switch: remove the replication and the copied rows."""
+
+    async def work() -> CommandResult:
+        if not which.isdecimal():
+            if to is None:
+                raise typer.BadParameter("is needed for a cell", param_hint="--to")
+            async with _whole_cell(which, to) as (source, target):
+                await whole_cell.undo_cell(source, target)
+            return CommandResult({"cell": which}, f"Cell {which} keeps its database.")
+        customer = int(which)
+        async with _open_move(customer) as (source, target):
+            await moving.undo_move(source, target, customer, _reporter(as_json=as_json))
+            return CommandResult(
+                {"customer": customer, "cell": source.cell.name},
+                f"Customer {customer} stays in cell {source.cell.name}.",
+            )
+
+    _run(work, as_json=as_json)
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, CommandResult]], *, as_json: bool) -> None:
+    async def acted() -> CommandResult:
+        acting.set(operator())
+        try:
+            return await work()
+        except MoveRefused as refused:
+            raise CommandFailed(str(refused)) from None
+
+    explained(lambda: show(asyncio.run(acted()), as_json), as_json=as_json)
+
+
+def _reporter(*, as_json: bool) -> Report:
+    """Prints each step: a line of JSON on standard output, or of text on standard error."""
+
+    def report(step: Mapping[str, Any]) -> None:
+        if as_json:
+            typer.echo(as_text(dict(step)))
+        else:
+            typer.echo(visible(TEXTS[step["step"]].format(**step)), err=True)
+
+    return report
+
+
+@asynccontextmanager
+async def _addresses() -> AsyncGenerator[list[tuple[Cell, str]]]:
+    """All cells, each with its address without PgBouncer. An embedded database runs until the block ends."""
+    settings = read_settings()
+    if not settings.cells:
+        raise CommandFailed("There is only one cell. Add another one to the settings first: see docs/scaling.md.")
+    async with AsyncExitStack() as stack:
+        cells: list[tuple[Cell, str]] = []
+        for cell in settings.all_cells:
+            address = await stack.enter_async_context(open_address(cell.settings))
+            cells.append((cell, cell.settings.database_direct_url or address))
+        yield cells
+
+
+@asynccontextmanager
+async def _whole_cell(name: str, to: str | None) -> AsyncGenerator[tuple[Side, Side]]:
+    """The databases of a move of a whole cell: the cell's own, and the new one; the same if there is no new one."""
+    settings = read_settings()
+    cells = {cell.name: cell for cell in settings.all_cells}
+    if (cell := cells.get(name)) is None:
+        raise CommandFailed(f"There is no cell {name}. The cells are {', '.join(cells)}.")
+    async with open_address(cell.settings) as address:
+        own = (cell, cell.settings.database_direct_url or address)
+        new = own if to is None else (Cell(cell.number, "of the new database", cell.settings), to)
+        async with open_side(*own, EVERY_CUSTOMER) as source, open_side(*new, EVERY_CUSTOMER) as target:
+            yield source, target
+
+
+def _setting(name: str) -> str:
+    return "KEYRACK_DATABASE_URL" if name == MAIN else f"`url` of cell {name}"
+
+
+def _named(cells: list[tuple[Cell, str]], name: str) -> tuple[Cell, str]:
+    for cell in cells:
+        if cell[0].name == name:
+            return cell
+    names = ", ".join(cell.name for cell, _ in cells)
+    raise CommandFailed(f"There is no cell {name}. The cells are {names}.")
+
+
+async def _source(cells: list[tuple[Cell, str]], customer: int) -> tuple[Cell, str]:
+    """The cell from which the customer moves. Raises `CommandFailed` if no cell has it."""
+    for cell in cells:
+        async with open_side(*cell, customer) as side:
+            if await moving.is_source(side, customer):
+                return cell
+    raise CommandFailed(f"There is no customer {customer} in any cell.")
+
+
+@asynccontextmanager
+async def _open_move(customer: int) -> AsyncGenerator[tuple[Side, Side]]:
+    """Both cells of the open move of a customer. Raises `CommandFailed` if there is none."""
+    async with _addresses() as cells:
+        for cell in cells:
+            async with open_side(*cell, customer) as side:
+                known = await side.open_move(customer)
+            if known is not None and known.role == "source":
+                async with moving.open_sides(cell, _named(cells, known.other_cell), customer) as sides:
+                    yield sides
+                return
+    raise CommandFailed(f"No move of customer {customer} is open.")

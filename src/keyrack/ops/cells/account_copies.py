@@ -1,0 +1,81 @@
+"""Copies rows from one cell to the other at the switch: accounts, and the rows that give access."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import LiteralString
+
+from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED
+from keyrack.ops.cells.side import Side
+
+# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3 that the target gives anew
+COPIES: LiteralString = """
+select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name::regclass,
+    replace(c.condition, '$1', ($4::integer)::text)) as query,
+  format('create temporary table moved on commit drop as select %s from %s limit 0', c.list, c.name::regclass) as make,
+  format('insert into %s (%s) overriding system value select %s from moved on conflict do nothing',
+    c.name::regclass, c.list, c.list) as insert
+from (
+  select w.name, w.condition, w.place, array_agg(attname::text order by attname) as columns,
+    string_agg(quote_ident(attname), ', ' order by attname) as list
+  from unnest($1::text[], $2::text[], $3::text[]) with ordinality w (name, condition, own_id, place)
+  join pg_attribute on attrelid = w.name::regclass and attnum > 0 and not attisdropped
+    and attname is distinct from w.own_id
+  group by w.name, w.condition, w.place) c
+order by c.place
+"""
+DELETIONS: LiteralString = """
+select string_agg(format('delete from %s t where %s', w.name::regclass,
+  replace(w.condition, '$1', ($3::integer)::text)), '; ' order by w.place)
+from unnest($1::text[], $2::text[]) with ordinality w (name, condition, place)
+"""
+DROP: LiteralString = "drop table moved"
+PROVIDERS: LiteralString = "select name, provider_id from provider"
+MAP_PROVIDERS: LiteralString = """
+update moved m set provider_id = p.target from unnest($1::integer[], $2::integer[]) p (source, target)
+where m.provider_id = p.source
+"""
+OF_CUSTOMER: LiteralString = "customer_id = $1"
+# An earlier move may have left a person here that no customer has any more
+DELETE_LEFT_PERSONS: LiteralString = """
+delete from person p using moved m where p.user_id = m.user_id
+and not exists (select from customer_user u where u.user_id = p.user_id and u.customer_id <> $1)
+"""
+
+
+async def copy_accounts(source: Side, target: Side, customer: int) -> None:
+    """Copy accounts and the rows that give access or cause work, in the target's transaction without triggers.
+
+    A row that the target has already stays, such as a person who is a user of another customer there.
+    """
+    tables = {account.name: (account.copied, account.own_id) for account in ACCOUNTS}
+    tables |= dict.fromkeys(SWITCHED, (OF_CUSTOMER, None))
+    conditions, own_ids = zip(*tables.values(), strict=True)
+    providers = await _provider_map(source, target)
+    for copy in await source.fetch(COPIES, list(tables), list(conditions), list(own_ids), customer):
+        rows = BytesIO()
+        await source.raw.copy_from_query(copy["query"], output=rows)
+        if not rows.tell():
+            continue
+        rows.seek(0)
+        await target.execute(copy["make"])
+        await target.raw.copy_to_table("moved", source=rows, columns=copy["columns"])
+        if "provider_id" in copy["columns"]:
+            await target.execute(MAP_PROVIDERS, list(providers), list(providers.values()))
+        if copy["name"] == "person":
+            await target.execute(DELETE_LEFT_PERSONS, customer)
+        await target.execute(copy["insert"])
+        await target.execute(DROP)
+
+
+async def delete_moved(source: Side, customer: int) -> None:
+    """Delete accounts and rows that give access in the source, in its transaction without triggers."""
+    conditions = SHORT_LIVED | {account.name: account.deleted for account in ACCOUNTS if account.deleted is not None}
+    conditions |= dict.fromkeys(SWITCHED, OF_CUSTOMER)  # last: the conditions of accounts read these tables
+    await source.execute(await source.fetchval(DELETIONS, list(conditions), list(conditions.values()), customer))
+
+
+async def _provider_map(source: Side, target: Side) -> dict[int, int]:
+    """The target's provider of single sign-on with the same name, for each of the source."""
+    there = {row["name"]: row["provider_id"] for row in await target.fetch(PROVIDERS)}
+    return {row["provider_id"]: there[row["name"]] for row in await source.fetch(PROVIDERS) if row["name"] in there}

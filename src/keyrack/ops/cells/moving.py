@@ -1,0 +1,188 @@
+"""Moves one customer to another cell while it works.
+
+1. Check both cells, and record the move in both.
+2. Copy every row, and follow the changes.
+3. Hold the customer's writes, number its changes, wait for the target, and compare both sides.
+4. Switch: the target accepts writes, then the source forgets the customer.
+
+Each step looks first at what is done already. So a move that was killed continues when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID, uuid4
+
+import asyncpg
+
+from keyrack.core.settings import Cell
+from keyrack.ops.cells import cleanup, preflight
+from keyrack.ops.cells.comparison import Comparison, TableSum
+from keyrack.ops.cells.guards import guard_accounts, guard_customer, remove_guards
+from keyrack.ops.cells.hold import hold, numbering, release
+from keyrack.ops.cells.months import make_months
+from keyrack.ops.cells.plan import replicated_tables
+from keyrack.ops.cells.replication import Report, begin_copying, end_copying, wait_for_copies, wait_for_position
+from keyrack.ops.cells.side import MoveRefused, OpenMove, Side, open_side
+from keyrack.ops.cells.switch import switch_source, switch_target
+
+MOST_HELD = 30.0  # seconds; then the customer is released, and the move has to be started again
+# Of the move of one customer, for a session: an interrupted one may still be running in the server
+ALONE: LiteralString = "select pg_advisory_lock(7260928, $1)"
+PATIENCE: LiteralString = "set lock_timeout = '30s'"
+NO_PATIENCE: LiteralString = "set lock_timeout = 0"
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCustomer:
+    """The result of a move."""
+
+    customer: int
+    source: str
+    target: str
+    held_seconds: float  # during which writes got 503
+    tables: int
+    rows: int
+
+
+async def move_customer(source: Side, target: Side, customer: int, report: Report) -> MovedCustomer:
+    """Move the customer, or continue a move that was interrupted.
+
+    Raises `MoveRefused`. Then the customer works in the source, except if the message says that the switch is not
+    complete.
+    """
+    move = await _begin(source, target, customer)
+    sums: list[TableSum] = []
+    held_since = time.monotonic()
+    state = await target.state(move)
+    if state == "undone":
+        raise MoveRefused(
+            f"The move of customer {customer} is being undone. Complete it: `keyrack cells undo {customer}`."
+        )
+    if state == "copying":
+        await guard_customer(target, move, customer)
+        await guard_customer(source, move, customer)
+        await guard_accounts(source, move, customer)
+        await make_months(source, target)
+        tables = await replicated_tables(source)
+        await begin_copying(source, target, customer, tables)
+        report({"step": "copying"})
+        await wait_for_copies(source, target, customer, report)
+        async with numbering(source, customer) as number_all:
+            await number_all()  # so that few changes are left while writes are held
+            await wait_for_position(source, customer)
+            comparison = await Comparison.of(source, tables, customer)
+            held_since = time.monotonic()
+            await hold(source, move, customer)
+            report({"step": "held"})
+            sums = await _catch_up(source, target, move, customer, number_all, comparison)
+            await switch_target(source, target, move, customer)
+    held_seconds = time.monotonic() - held_since
+    for table in sums:
+        report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
+    report({"step": "switched", "heldSeconds": round(held_seconds, 3)})
+    await switch_source(source, move, customer)
+    await end_copying(source, target, customer)
+    await remove_guards(source, customer, only_of_accounts=True)
+    await remove_guards(target, customer)
+    rows = sum(table.rows for table in sums)
+    return MovedCustomer(customer, source.cell.name, target.cell.name, held_seconds, len(sums), rows)
+
+
+async def _begin(source: Side, target: Side, customer: int) -> UUID:
+    """The open move of the customer, or a new one after all checks."""
+    known, there = await source.open_move(customer), await target.open_move(customer)
+    if known is None and there is None:
+        await preflight.check_servers(source, target)
+        await preflight.check_customer(source, target, customer)
+    elif not _is_same(known, there, source, target):
+        raise MoveRefused(
+            f"Another move of customer {customer} is open. Continue it with the same target, or end it with `keyrack "
+            "cells finish` or `keyrack cells undo`."
+        )
+    move = known.id if known else uuid4()
+    await source.begin_move(move, customer, "source", target.cell.name)
+    await target.begin_move(move, customer, "target", source.cell.name)
+    return move
+
+
+def _is_same(known: OpenMove | None, there: OpenMove | None, source: Side, target: Side) -> bool:
+    """Whether an open move is this one. A move that the target does not know yet was interrupted at its beginning."""
+    if known is None or (known.role, known.other_cell) != ("source", target.cell.name):
+        return False
+    return there is None or there.id == known.id
+
+
+async def _catch_up(
+    source: Side,
+    target: Side,
+    move: UUID,
+    customer: int,
+    number_all: Callable[[], Awaitable[None]],
+    comparison: Comparison,
+) -> list[TableSum]:
+    """Bring the target to the state of the held source, and compare both. Releases the customer if that fails."""
+    try:
+        async with asyncio.timeout(MOST_HELD):
+            await number_all()
+            await wait_for_position(source, customer)
+        return await comparison.run(source, target)
+    except TimeoutError:
+        await release(source, move, customer)
+        raise MoveRefused(
+            f"The target was not up to date within {MOST_HELD:g} seconds, so customer {customer} works in cell "
+            f"{source.cell.name} again. Run the command again later."
+        ) from None
+    except MoveRefused:
+        await release(source, move, customer)
+        raise
+
+
+async def is_source(side: Side, customer: int) -> bool:
+    """Whether the customer moves from this cell, or can be moved from it."""
+    known = await side.open_move(customer)
+    return known.role == "source" if known else await side.fetchval(cleanup.IS_HERE, customer)
+
+
+async def undo_move(source: Side, target: Side, customer: int, report: Report) -> None:
+    """Undo the customer's move before its switch. Raises `MoveRefused` if there is none, or after the switch."""
+    await cleanup.undo(source, target, await _open(source, target, customer), customer, report)
+
+
+async def finish_move(source: Side, target: Side, customer: int, report: Report) -> None:
+    """Delete the rows of the moved customer in the source. Raises `MoveRefused` before the switch is complete."""
+    move = await _open(source, target, customer)
+    if await source.state(move) != "switched":
+        raise MoveRefused(f"Customer {customer} has not been switched. Complete or undo its move first.")
+    await cleanup.finish(source, target, move, customer, report)
+
+
+async def _open(source: Side, target: Side, customer: int) -> UUID:
+    known = await source.open_move(customer)
+    if known is None or known.role != "source" or known.other_cell != target.cell.name:
+        raise MoveRefused(f"No move of customer {customer} from cell {source.cell.name} to {target.cell.name} is open.")
+    return known.id
+
+
+@asynccontextmanager
+async def open_sides(
+    source: tuple[Cell, str], target: tuple[Cell, str], customer: int
+) -> AsyncGenerator[tuple[Side, Side]]:
+    """Both cells, each with its address, locked for the moves of this customer.
+
+    Raises `MoveRefused` if another process moves it.
+    """
+    async with open_side(*source, customer) as from_side, open_side(*target, customer) as to_side:
+        for side in (from_side, to_side):
+            await side.execute(PATIENCE)
+            try:
+                await side.execute(ALONE, customer)
+            except asyncpg.LockNotAvailableError:
+                raise MoveRefused(f"Another process moves customer {customer}. Wait for its end.") from None
+            await side.execute(NO_PATIENCE)
+        yield from_side, to_side

@@ -1,0 +1,113 @@
+"""The switch of a held customer: the target accepts writes from now on, and the source knows the customer no more.
+
+It is two transactions, first in the target and then in the source. The source is held until the second one, so no
+write is accepted in both cells, wherever the move is interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+
+from keyrack.db import worker_wakeup
+from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, SEALING, decrypt, encrypt, number_of, unwrapped
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn
+from keyrack.ops.cells.account_copies import copy_accounts, delete_moved
+from keyrack.ops.cells.hold import ALONE
+from keyrack.ops.cells.side import MoveRefused, Side
+
+SWITCH_TARGET: LiteralString = """
+update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state = 'copying'
+returning true
+"""
+SWITCH_SOURCE: LiteralString = """
+update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state = 'held'
+"""
+# Processes drop what they have cached of access
+NOTE_ACCESS: LiteralString = "insert into access_change default values"
+UNPAUSE: LiteralString = "update customer_hold set due_at = null where customer_id = $1"
+# The values of these have a range for each cell
+WITH_RANGE = ("customer_customer_id_seq", "manager_manager_id_seq", "person_user_id_seq")
+SEQUENCES: LiteralString = """
+select sequencename::text as name, last_value as last from pg_sequences
+where schemaname = current_schema() and last_value is not null and sequencename <> all($1::text[])
+"""
+ADVANCE: LiteralString = """
+select setval(s.name::regclass, s.last) from unnest($1::text[], $2::bigint[]) s (name, last)
+where s.last > coalesce(pg_sequence_last_value(s.name::regclass), 0)
+"""
+
+
+async def switch_target(source: Side, target: Side, move: UUID, customer: int) -> None:
+    """Let the target accept writes, in one transaction. Raises `MoveRefused` if the move was undone."""
+    async with target.transaction(has_triggers=False):
+        await target.execute(ALONE, customer)
+        if not await target.fetchval(SWITCH_TARGET, move):
+            raise MoveRefused(f"The move of customer {customer} was undone.")
+        await copy_accounts(source, target, customer)
+        await target.execute(UNPAUSE, customer)
+        await _reseal(source, target, customer)
+        await advance_sequences(source, target, has_ranges=False)
+        await target.execute(NOTE_ACCESS)
+    await _wake(target)
+
+
+async def switch_source(source: Side, move: UUID, customer: int) -> None:
+    """Make the customer unknown in the source, in one transaction."""
+    async with source.transaction(has_triggers=False):
+        await source.execute(ALONE, customer)
+        await delete_moved(source, customer)
+        await source.execute(NOTE_ACCESS)
+        await source.execute(SWITCH_SOURCE, move)
+    await _wake(source)
+
+
+async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> None:
+    """Let each sequence of the target continue after the values that the source has given.
+
+    `has_ranges`: also those whose values have a range for each cell.
+
+    The sequence of changes too: a change of the target must come after those that were moved.
+    """
+    rows = await source.fetch(SEQUENCES, [] if has_ranges else list(WITH_RANGE))
+    await target.fetch(ADVANCE, [row["name"] for row in rows], [row["last"] for row in rows])
+
+
+async def _wake(side: Side) -> None:
+    for notice in (worker_wakeup.ACCESS, worker_wakeup.WORK, worker_wakeup.DELIVER):
+        await side.execute(notice)
+
+
+async def _reseal(source: Side, target: Side, customer: int) -> None:
+    """Encrypt the customer's secrets with the data key of the target. Each database has data keys of its own."""
+    old_keys = unwrapped(await source.fetch(DATA_KEYS), source.cell.settings)
+    await target.execute(SEALING, LOCK)
+    new_keys = unwrapped(await target.fetch(DATA_KEYS), target.cell.settings)
+    for holding in HOLDINGS:
+        if holding.select_of_customer is not None:
+            await _reseal_column(target, holding, holding.select_of_customer, customer, old_keys, new_keys)
+
+
+async def _reseal_column(
+    target: Side,
+    holding: EncryptedColumn,
+    select: LiteralString,
+    customer: int,
+    old_keys: dict[int, bytes],
+    new_keys: dict[int, bytes],
+) -> None:
+    rows, newest = await target.fetch(select, customer), max(new_keys)
+    values: list[bytes] = []
+    for row in rows:
+        place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
+        try:
+            values.append(encrypt(new_keys[newest], newest, decrypt(old_keys[number_of(value)], value, place), place))
+        except (InvalidTag, KeyError):
+            raise MoveRefused(
+                f"{holding.name} of row {row['id']} does not open. Replace or remove this secret, and run the command "
+                "again."
+            ) from None
+    if rows:
+        await target.execute(holding.update, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)
