@@ -132,6 +132,7 @@ def test_the_rules_have_the_thresholds_of_keyrack_status() -> None:
         f"max(keyrack_operations_pending_oldest_age_seconds) > {thresholds.OPERATION_AGE:g} unless",
         f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {thresholds.DELIVERY_AGE:g} ",
         f"max(keyrack_changes_unsequenced_oldest_age_seconds) > {thresholds.CHANGE_AGE:g} ",
+        f"max(keyrack_person_changes_undelivered_oldest_age_seconds) > {thresholds.PERSON_CHANGE_AGE:g} ",
         f"keyrack_deliveries_marked_dead_total[{thresholds.DEAD_WITHIN // 3600}h]",
         f"(keyrack_replica_lag_seconds) > {thresholds.REPLICA_LAG:g} ",
         f"/ keyrack_database_connections_max > {thresholds.CONNECTIONS_USED:g} ",
