@@ -13,18 +13,23 @@ from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, publi
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
+
 # For each phone one row for each assignment that is in force, or begins within a key's life, if the car has a box that
 # takes keys. The box's epoch in force and a pending epoch have a row each. A row has the phone by its place `n`, the
 # phone's newest key for the epoch, and the newest list. The first row of a phone has the authority as well: all rows
 # would repeat it. A phone without assignments has one row, and an unknown phone has none. $1 customer, $2 subjects,
 # $3 phones, $4 times, $5 maximum number of rights of a phone, $6 whether to count the keys of each assignment that have
 # a place in the lists of the epoch, which has its own lists. The count leaves out keys that a manager has excluded
-RIGHTS: LiteralString = (
-    "with authority as materialized ("
-    + AUTHORITY
-    + """)
+def _rights(phones: LiteralString) -> LiteralString:
+    """The statement for the rows `w` of these phones."""
+    return (
+        "with authority as materialized ("
+        + AUTHORITY
+        + """)
 select w.n, d.public_key, d.is_approved, s.subject, t.*, r.*
-from unnest($2::uuid[], $3::bytea[], $4::timestamptz[]) with ordinality w (subject, device_id, at, n)
+from """
+        + phones
+        + """ w (subject, device_id, at, n)
 join app_subject s on s.customer_id = $1 and s.subject = w.subject
 join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id and d.device_id = w.device_id
 left join lateral (
@@ -58,15 +63,27 @@ left join lateral (
   order by greatest(a.starts_at, w.at), a.assignment_id, e.epoch limit $5) r on true
 left join authority t on coalesce(r.position, 1) = 1
 """
-)
+    )
+
+
+RIGHTS = _rights("unnest($2::uuid[], $3::bytea[], $4::timestamptz[]) with ordinality")
+# For one phone: PostgreSQL takes arrays for long ones, and would plan the statement again each time
+RIGHTS_OF_ONE = _rights("(values ($2::uuid, $3::bytea, $4::timestamptz, 1))")
+
+
 # The rows that keys of assignments $3 for phones $2 depend on: no transaction changes them meanwhile. Another request
 # for one of these phones waits. The authority is locked first, as `hold` does, then the phones in one order everywhere
-LOCK: LiteralString = """
+def _lock(device: LiteralString) -> LiteralString:
+    """The statement for phones with this condition."""
+    return (
+        """
 with authority as materialized (
   select from key_authority where customer_id = $1 for key share
 ), phone as materialized (
   select customer_id, user_id from app_device
-  where customer_id = $1 and device_id = any($2::bytea[]) and exists (select from authority)
+  where customer_id = $1 and """
+        + device
+        + """ and exists (select from authority)
   order by device_id for no key update
 )
 select a.assignment_id
@@ -75,6 +92,10 @@ from phone join assignment a using (customer_id, user_id) join product p using (
 where a.assignment_id = any($3::integer[]) and p.kind = 'Box'
 order by a.assignment_id for share of a, p, v
 """
+    )
+
+
+LOCK, LOCK_OF_ONE = _lock("device_id = any($2::bytea[])"), _lock("device_id = $2")
 
 FUTURE = timedelta(minutes=5)  # a key issued further ahead comes from a wrong clock, and boxes may refuse it
 

@@ -27,7 +27,9 @@ from keyrack.offline_keys import cose, status_lists
 from keyrack.offline_keys.advertising_secrets import DayKey, EpochOfBox, Period, day_keys
 from keyrack.offline_keys.entitlements import (
     LOCK,
+    LOCK_OF_ONE,
     RIGHTS,
+    RIGHTS_OF_ONE,
     Phone,
     Right,
     box_of,
@@ -245,10 +247,10 @@ async def _look_at_all(
     statements: Statements, settings: Settings, customer: int, phones: Sequence[AskingPhone], *, has_counts: bool
 ) -> list[_View | Exception | None]:
     """The rights of each phone, or the error that `_look` raises for it."""
-    subjects, devices, times = map(list, zip(*phones, strict=True))
     most = settings.sdk_keys + 1
+    sql, columns = (RIGHTS_OF_ONE, phones[0]) if len(phones) == 1 else (RIGHTS, map(list, zip(*phones, strict=True)))
     rows_by_phone = defaultdict[int, list[Row]](list)
-    for row in await statements.fetch(RIGHTS, customer, subjects, devices, times, most, has_counts):
+    for row in await statements.fetch(sql, customer, *columns, most, has_counts):
         rows_by_phone[row["n"]].append(row)
     older = {of_key(row) for rows in rows_by_phone.values() for row in rows if _has_older_list(row)}
     older_lists = {
@@ -436,7 +438,8 @@ async def _lock(connection: Connection, customer: int, asked: Sequence[DuePhone]
         await hold(connection, customer)
         return set()
     devices = [each.phone.device for each in asked if each.assignments]
-    return {row["assignment_id"] for row in await connection.fetch(LOCK, customer, devices, assignments)}
+    sql, named = (LOCK_OF_ONE, devices[0]) if len(devices) == 1 else (LOCK, devices)
+    return {row["assignment_id"] for row in await connection.fetch(sql, customer, named, assignments)}
 
 
 async def _store(connection: Connection, phone: Phone, rows: Sequence[NewKeyRow], asked: Iterable[DuePhone]) -> None:
