@@ -7,16 +7,19 @@ connection of the database waits for the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from time import monotonic
 from urllib.parse import unquote_plus
 
 import structlog
 
+from keyrack.api import scoped_page_sql
 from keyrack.api.odata import Query, Segment, option_name, segments_after
 from keyrack.api.read_sql import PAGE, Select
 from keyrack.api.response_spool import Spool, SpooledResponse
+from keyrack.api.scoped_page_sql import PageSource
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, ConnectionAborted
 from keyrack.core.settings import Settings
@@ -35,6 +38,30 @@ FIRST = 10  # the first chunk has a tenth of a chunk's rows; each may double, so
 SMALL = 100  # in a list of one statement, each row has at most a hundredth of a chunk's bytes
 
 
+class RecentKeys:
+    """Keys that expire after `seconds`.
+
+    All are dropped at `limit` keys.
+    """
+
+    def __init__(self, seconds: float, limit: int) -> None:
+        self._seconds = seconds
+        self._limit = limit
+        self._expires_at: dict[Hashable, float] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return self._expires_at.get(key, 0.0) > monotonic()
+
+    def add(self, key: Hashable) -> None:
+        if len(self._expires_at) >= self._limit:
+            self._expires_at.clear()
+        self._expires_at[key] = monotonic() + self._seconds
+
+
+# Scopes with few of the customer's first rows, by filter and order. It only decides which statement is tried first
+SPARSE_SCOPES = RecentKeys(60.0, 10_000)
+
+
 @dataclass(frozen=True)
 class Listing:
     """One requested list. `parameters` are those of the request, without those of chunks."""
@@ -50,8 +77,20 @@ class Listing:
 
         Its body is null if the list is too long for one chunk, or has one of the known versions.
         """
+        if not self.select.can_page_by(self.query):
+            return await self._whole(PageSource.SCOPE, known_versions)
+        sql = self.query.sql
+        key = (self.parameters["customer"], self.parameters["scope"], sql.where, sql.order)
+        if key not in SPARSE_SCOPES:
+            row = await self._whole(PageSource.FIRST_ROWS, known_versions)
+            if row is None or row["is_complete"]:
+                return row
+            SPARSE_SCOPES.add(key)
+        return await self._whole(scoped_page_sql.otherwise(sql), known_versions)
+
+    async def _whole(self, source: PageSource, known_versions: Sequence[int]) -> Row | None:
         return await self._row(
-            self.select.statement(self.query.sql, has_versions=bool(known_versions)),
+            self.select.from_source(source).statement(self.query.sql, has_versions=bool(known_versions)),
             rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL),
             versions=known_versions,
         )  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import LiteralString
 
-from keyrack.api import keyset_sql
-from keyrack.api.odata import SKIP, QuerySql, SegmentSql, Shape
+from keyrack.api import keyset_sql, scoped_page_sql
+from keyrack.api.odata import SKIP, TOP, Query, QuerySql, SegmentSql, Shape
 from keyrack.api.schema.fields import Resource
+from keyrack.api.scoped_page_sql import PageSource, ScopedPageSql
 from keyrack.db.named_parameters import NUMBERS, NamedStatement, compile_statement
 
 STATEMENTS = 2_000  # cached statements per process
@@ -40,6 +41,7 @@ class Select:
     - `there`, if needed: whether rows exist before the query options filter them.
     - `total`, if needed: the number of rows without `$top` and `$skip`.
     - `more`, if needed: whether rows follow after the page.
+    - `is_complete`, of the page source `FIRST_ROWS`: whether the row is valid, because this source had the whole page.
 
     The tenant's predicate is outside of all client conditions. Its parameters are those of the resource, `:id0` and so
     on for the path's ids, and those of the query.
@@ -52,6 +54,7 @@ class Select:
     paged: bool = False
     tells_absence: bool = False  # an empty list is a 404, unless a filter made it empty
     reporter: Resource | None = None  # its row may exist while the requested row does not exist yet
+    page_source: PageSource = PageSource.SCOPE
 
     @property
     def shape(self) -> Shape:
@@ -72,6 +75,16 @@ class Select:
         it also takes `:versions`: its JSON is null if the list has one of them.
         """
         return _compiled(Select._statement, self, query, has_versions)
+
+    def can_page_by(self, query: Query) -> bool:
+        """Whether `from_source` supports other page sources for the query."""
+        if self.parent is not None or self.resource.member_rows is None:
+            return False
+        return (query.sql.has_top or self.pages(query.sql)) and scoped_page_sql.is_supported(query)
+
+    def from_source(self, source: PageSource) -> Select:
+        """The select with another page source for `statement`."""
+        return self if source is self.page_source else _from_source(self, source)
 
     def chunk(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
         """The statement of a chunk of a list: a segment of rows, or the first ones.
@@ -114,8 +127,12 @@ class Select:
             *self._presence_columns(query),
         ]
         joined: LiteralString = ""
+        if self.page_source is PageSource.FIRST_ROWS:
+            columns.append("is_complete")
+            is_complete = self._scoped_page(query).is_complete("a.found")
+            joined = " cross join lateral (select " + is_complete + " as is_complete offset 0) p"
         if query.count:
-            joined = " cross join lateral (select count(*) as total" + self._source(query) + ") c"
+            joined += " cross join lateral (" + self._total(query) + ") c"
         selected: LiteralString = "select " + ", ".join(columns) + " from "
         if self.parent is None:
             return selected + "(" + answer + ") a" + joined
@@ -225,7 +242,8 @@ class Select:
             "case when " + self._count(query) + " <= " + _ROWS + " then coalesce(hash_array_extended(" + listed
             + ", 0), 0) end as version"
         )  # fmt: skip
-        return column + (", count(*) > " + PAGE + " as more" if self.pages(query) else "")
+        found: LiteralString = ", count(*) as found" if self.page_source is PageSource.FIRST_ROWS else ""
+        return column + (", count(*) > " + PAGE + " as more" if self.pages(query) else "") + found
 
     def _count(self, query: QuerySql) -> LiteralString:
         """The number of rows, without the one after a page."""
@@ -255,6 +273,9 @@ class Select:
 
     def _page_rows(self, query: QuerySql, select: LiteralString, row: LiteralString = "") -> LiteralString:
         """The rows of the page with the columns of `select`."""
+        if self.page_source is not PageSource.SCOPE:
+            rows = self._scoped_page(query).rows(self.page_source)
+            return select + " from (" + rows + ") t" + row + " order by " + query.order
         if not query.apart:
             return select + self._page(query, row)
         keys = keyset_sql.PrimaryKeySql(self.resource)
@@ -266,7 +287,18 @@ class Select:
                 + self._resource(query.where, "", keyset_sql.is_index_candidate(query.lead, keys))
             )
             page = keyset_sql.page_by_index(query.lead, first + " order by " + query.order, page)
-        return keyset_sql.page_rows(page, select + self._resource("", row, keys.same))
+        return keyset_sql.page_rows(page, select + self._row_of_key(keys, row))
+
+    def _scoped_page(self, query: QuerySql) -> ScopedPageSql:
+        assert self.resource.member_rows is not None  # noqa: S101 - see `can_page_by`
+        size: LiteralString = "least(" + TOP + ", " + _ROWS + " + 1)" if query.has_top else PAGE + " + 1"
+        return ScopedPageSql(self.resource.member_rows, query, size)
+
+    def _row_of_key(self, keys: keyset_sql.PrimaryKeySql, row: LiteralString) -> LiteralString:
+        """FROM and WHERE of the row whose key is that of `g`."""
+        if self.resource.table_of_key:
+            return " from " + self.resource.table_of_key.format(t="t", key="g.k0") + row
+        return self._resource("", row, keys.same)
 
     def _page(self, query: QuerySql, row: LiteralString = "") -> LiteralString:
         """FROM, WHERE, ORDER BY and LIMIT of the query's rows."""
@@ -278,6 +310,14 @@ class Select:
         separator: LiteralString = "E', \\n '" if self.resource.scalar is None else "', '"
         listed: LiteralString = "string_agg(item, " + separator + ")" + condition
         return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
+
+    def _total(self, query: QuerySql) -> LiteralString:
+        """The row with the column `total`, for `$count=true`."""
+        if self.page_source is PageSource.FIRST_ROWS:  # many rows are in the scope, or another statement follows
+            return "select case when is_complete then (" + self._scoped_page(query).count() + ") end as total"
+        if not self.resource.all_rows or query.where or query.source or self.parent or self.order_by:
+            return "select count(*) as total" + self._source(query)
+        return "select count(*) as total from " + self.resource.all_rows.format(t="t")
 
     def _source(self, query: QuerySql, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
         """FROM and WHERE of the response's rows: the resource's, or those of `$apply`."""
@@ -310,6 +350,11 @@ class Select:
         parent = self.parent.resource
         condition: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = :id0"
         return parent.table.format(t="p") + then + condition
+
+
+@cache
+def _from_source(select: Select, source: PageSource) -> Select:
+    return replace(select, page_source=source)
 
 
 def _compiled(

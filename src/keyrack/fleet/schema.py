@@ -23,7 +23,7 @@ from keyrack.api.schema.fields import (
     string,
     wall_clock,
 )
-from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
+from keyrack.api.schema.group_scope import in_scope_sql, scope_lookup_sql, scoped_by, scoped_itself
 from keyrack.fleet.declarations import (
     ASSIGNMENTS,
     CARS,
@@ -65,8 +65,11 @@ _OF_PRODUCT = GroupScope(
         "(select customer_id, member_id from scope_member"
         " where customer_id = :customer and scope_id = :scope and kind = 'product'"
         " union select b.customer_id, b.product_id from scope_member c"
-        " join product b on b.customer_id = c.customer_id and b.car_id = c.member_id and b.kind = 'Box'"
-        " where c.customer_id = :customer and c.scope_id = :scope and c.kind = 'car')"
+        # At most one row. Without `limit`, PostgreSQL might read all products of the customer
+        " cross join lateral (select p.customer_id, p.product_id from product p where p.customer_id = c.customer_id"
+        " and p.car_id = c.member_id and p.kind = 'Box' limit 1) b"
+        # In order, so that a page by id ends after its rows
+        " where c.customer_id = :customer and c.scope_id = :scope and c.kind = 'car' order by member_id)"
     ),
 )  # fmt: skip
 
@@ -173,7 +176,7 @@ ASSIGNMENT = Resource(
         ),
     },
     walks=("start",),
-    group_scope=scoped_by("car", user=True),
+    group_scope=scoped_by("car", user=True, is_ordered=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
 _EXTENSIONS = ("exclusive", *ASSIGNMENTS.fields)
@@ -183,7 +186,7 @@ ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end", *_EX
 
 def _of_hidden_user(row: LiteralString) -> LiteralString:
     """SQL of whether the user of an assignment is out of the caller's scope."""
-    return row + ".user_id is not null and not " + in_scope_sql("user", row + ".user_id")
+    return row + ".user_id is not null and " + scope_lookup_sql("user", row + ".user_id") + " is null"
 
 
 # Only the longest of those with the same start: car and start then identify a row, so it needs no id
@@ -312,7 +315,7 @@ EVENT = Resource(
         ),
     },
     walks=("utcDateTime",),
-    group_scope=scoped_by("car", user=True),
+    group_scope=scoped_by("car", user=True, is_ordered=True),
     permission=Permission.EVENTS_READ,
 )
 

@@ -20,7 +20,7 @@ from keyrack.api.schema.fields import (
     opaque,
     string,
 )
-from keyrack.api.schema.group_scope import scoped_by
+from keyrack.api.schema.group_scope import scoped_by, scoped_itself
 from keyrack.fleet.declarations import CARS
 from keyrack.fleet.schema import CAR, CAR_SEARCH, SERIAL_NUMBER_IN_SCOPE
 
@@ -187,6 +187,6 @@ POSITION = Resource(
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),
-    group_scope=scoped_by("car"),
+    group_scope=scoped_itself("car"),
     permission=Permission.POSITIONS_READ,
 )

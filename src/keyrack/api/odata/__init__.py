@@ -1,7 +1,7 @@
 """OData: text is parsed into a tree (`parse`), then a typed plan, then SQL with parameters (`query`)."""
 
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED
-from keyrack.api.odata.index_order import IndexOrder
+from keyrack.api.odata.index_order import FAR, IndexOrder
 from keyrack.api.odata.keyset import KeysetColumn, Segment, SegmentSql, segments_after
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.parser import parse
@@ -15,17 +15,19 @@ from keyrack.api.odata.query_string import (
     option_name,
     query,
 )
-from keyrack.api.odata.sql import SKIP, TOO_MANY, TOO_MANY_EXPANDED
+from keyrack.api.odata.sql import SKIP, TOO_MANY, TOO_MANY_EXPANDED, TOP
 from keyrack.api.odata.statement import Query, QuerySql
 
 __all__ = [
     "COUNT",
+    "FAR",
     "INVALID",
     "NOT_SUPPORTED",
     "OPTIONS",
     "SKIP",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
+    "TOP",
     "FilterCursor",
     "IndexOrder",
     "KeysetColumn",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.odata import names
-from keyrack.api.odata.plan import Order, PlanColumn, Rows
+from keyrack.api.odata.plan import Order, PlanColumn, PlanComparison, PlanJunction, PlanParameter, Rows, Value
 from keyrack.api.odata.sql import CASTS, direction
 from keyrack.api.schema.fields import Field, Resource
 from keyrack.db.named_parameters import NUMBERS
@@ -62,6 +62,25 @@ def keys(plan: Rows, alias: LiteralString) -> tuple[KeysetColumn, ...]:
         if name in resource.key:
             return tuple(columns) if len(resource.key) == 1 else ()  # one row each: later criteria have no effect
     return (*columns, *[_key(resource, name, alias, descending=False) for name in resource.key])
+
+
+def is_range(plan: Rows, walk: Sequence[KeysetColumn], alias: LiteralString) -> bool:
+    """Whether the filter only bounds the first criterion, or there is none."""
+    if plan.where is None or not walk:
+        return plan.where is None
+    where = plan.where
+    parts = where.operands if isinstance(where, PlanJunction) and where.operator == "and" else (where,)
+    return all(_bounds(part, walk[0].sql, alias) for part in parts)
+
+
+def _bounds(condition: Value, sql: LiteralString, alias: LiteralString) -> bool:
+    """Whether the condition compares the column with a literal."""
+    if not isinstance(condition, PlanComparison) or condition.operator == "ne":
+        return False
+    for column, literal in ((condition.left, condition.right), (condition.right, condition.left)):
+        if isinstance(column, PlanColumn) and isinstance(literal, PlanParameter) and not column.level:
+            return column.sql.format(t=alias) == sql
+    return False
 
 
 def _name(resource: Resource, item: Order) -> str | None:

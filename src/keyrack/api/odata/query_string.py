@@ -19,7 +19,7 @@ from keyrack.api.odata.apply_sql import select_list, source
 from keyrack.api.odata.cursor import BLANKS
 from keyrack.api.odata.filter_cache import DIGITS, Shapes, literals
 from keyrack.api.odata.index_order import lead
-from keyrack.api.odata.keyset import keys
+from keyrack.api.odata.keyset import is_range, keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.parser import NOT_SUPPORTED, parse
@@ -215,7 +215,10 @@ def _written(plan: Rows, count: bool, alias: LiteralString) -> Query:
     apart = is_key_enough and (bool(plan.skip or where) or not walk)
     led = lead(plan, alias) if apart else None
     length = len(columns) + len(where) + len(order) + sum(map(len, origin or ()))
-    sql = QuerySql(columns, value, where, order, limit, has_top, count, walk, plain, apart, led, origin, length)
+    sql = QuerySql(
+        columns, value, where, is_range(plan, walk, alias), order, limit, has_top, count, walk, plain, apart, led,
+        origin, length,
+    )  # fmt: skip
     return Query(
         sql, tuple(writer.args), plan.top, min(plan.skip or 0, MOST_SKIPPED), frozenset(writer.related_resources)
     )

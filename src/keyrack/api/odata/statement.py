@@ -16,6 +16,7 @@ class QuerySql(NamedTuple):
     columns: LiteralString  # the select list instead of `Resource.json_columns`
     value: bool  # whether that is one column, `value`, which is the row as JSON
     where: LiteralString  # "" or a predicate, beside the tenant's
+    is_range: bool  # whether `where` is "", or only bounds the first criterion of `walk`
     order: LiteralString  # of ORDER BY, with the key appended; "" without a key
     limit: LiteralString  # "" or LIMIT and OFFSET
     has_top: bool

@@ -133,6 +133,23 @@ class SearchSource:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberRows:
+    """Rows that belong to members of a group scope.
+
+    Events belong to cars, for example. An index orders the rows of each member by the key, and by each of the
+    resource's `walks`. None of these is nullable.
+    """
+
+    ids: LiteralString  # SELECT of the members' ids
+    member: LiteralString  # the column with the id of a row's member
+    condition: LiteralString  # whether a row of a member is in the scope; "" if each is
+    is_in_scope: LiteralString  # whether a row of any member is in the scope; it looks up each row in an index
+    is_in_ids: LiteralString  # the same for many rows; it reads the ids of the scope once
+    table: LiteralString = ""  # of the resource, without the scope
+    scope: LiteralString = ""  # the tenant's predicate alone
+
+
+@dataclass(frozen=True, slots=True)
 class GroupScope:
     """The rows that exist for group-limited callers. `table` joins the scope, `:scope`, to the table."""
 
@@ -143,6 +160,7 @@ class GroupScope:
     id_column: LiteralString = ""  # the column of the row's id, if each row is itself in the scope
     # A subselect of `customer_id` and `member_id` for lists, if more rows exist than those in `scope_member`
     members: LiteralString = ""
+    member_rows: MemberRows | None = None  # other ways to the first rows, if they belong to members of the scope
     is_whole: bool = False  # `scope` replaces the resource's own predicate, which is for callers without a scope
 
 
@@ -168,6 +186,9 @@ class Resource:
     scalar: str | None = None  # the only field of an array of plain values, such as /brands
     walks: tuple[str, ...] = ()  # beside the key, the fields for which an index orders a tenant's rows
     newest: IndexOrderSource | None = None
+    member_rows: MemberRows | None = None  # for group-limited callers
+    all_rows: LiteralString = ""  # FROM and WHERE that count all rows without reading them, if there is such a way
+    table_of_key: LiteralString = ""  # FROM of the row whose key, `{key}`, is in the scope; "" if `table` finds it
     search: SearchSource | None = None  # without one, `$search` builds the document from the searchable fields
     hidden_columns: tuple[LiteralString, ...] = ()  # changeable columns that are never returned, such as a secret
     group_scope: GroupScope | None = None  # without one, no row exists for group-limited callers

@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import cache
 from typing import LiteralString
 
-from keyrack.api.schema.fields import Field, GroupScope, Resource
+from keyrack.api.schema.fields import Field, GroupScope, MemberRows, Resource
 
 
-def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
+def scoped_by(kind: LiteralString, *, user: bool = False, is_ordered: bool = False) -> GroupScope:
     """The scope of rows whose car, service, product or user is in the groups.
 
-    With `user`, its user must be in the scope as well, if it has one.
+    With `user`, its user must be in the scope as well, if it has one. `is_ordered` states what `MemberRows` requires.
     """
     own: LiteralString = "{t}." + kind + "_id"
     table: LiteralString = (
@@ -24,9 +24,18 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
         " and {t}_in.member_id = " + own
     )
     scope: LiteralString = "{t}_in.customer_id = :customer and {t}_in.scope_id = :scope"
+    condition: LiteralString = "({t}.user_id is null or " + in_scope_sql("user", "{t}.user_id") + ")" if user else ""
+    if condition:
+        scope += " and " + condition
+    if not is_ordered:
+        return GroupScope(table, scope)
+    is_in_scope = scope_lookup_sql(kind, own)
+    # A bare `in` would become a join, which can read the rows of each member on their own
+    is_in_ids: LiteralString = "(" + own + " in (" + _ids(kind) + ")) is true"
     if user:
-        scope += " and ({t}.user_id is null or " + in_scope_sql("user", "{t}.user_id") + ")"
-    return GroupScope(table, scope)
+        is_in_scope += " and ({t}.user_id is null or " + scope_lookup_sql("user", "{t}.user_id") + ")"
+        is_in_ids += " and ({t}.user_id is null or {t}.user_id in (" + _ids("user") + "))"
+    return GroupScope(table, scope, member_rows=MemberRows(_ids(kind), own, condition, is_in_scope, is_in_ids))
 
 
 def scoped_itself(kind: LiteralString) -> GroupScope:
@@ -38,6 +47,25 @@ def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
     """SQL of whether this id is in the scope."""
     return (
         "exists (select from scope_member i where i.customer_id = :customer and i.scope_id = :scope"
+        " and i.kind = '" + kind + "' and i.member_id = " + id + ")"
+    )  # fmt: skip
+
+
+def _ids(kind: LiteralString) -> LiteralString:
+    """A SELECT of the ids in the scope."""
+    return (
+        "select member_id from scope_member"
+        " where customer_id = :customer and scope_id = :scope and kind = '" + kind + "'"
+    )  # fmt: skip
+
+
+def scope_lookup_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
+    """SQL of whether this id is in the scope, null if not.
+
+    PostgreSQL looks up each id. With `exists`, it may join the whole scope instead, which can be much more.
+    """
+    return (
+        "(select true from scope_member i where i.customer_id = :customer and i.scope_id = :scope"
         " and i.kind = '" + kind + "' and i.member_id = " + id + ")"
     )  # fmt: skip
 
@@ -57,6 +85,8 @@ def in_group_scope(resource: Resource) -> Resource:
         ),
         fields={name: resource.group_scope.fields.get(name, field) for name, field in resource.fields.items()},
         relations={name: replace(relation, is_group_scoped=True) for name, relation in resource.relations.items()},
+        member_rows=resource.group_scope.member_rows
+        and replace(resource.group_scope.member_rows, table=resource.table, scope=resource.scope),
         newest=None,  # an index to the first rows also leads to rows outside the scope
     )
 
@@ -73,16 +103,21 @@ def scoped_list(resource: Resource) -> Resource:
         return scoped_resource
     main, _, rest = resource.table.partition(" {t}")
     row: LiteralString = (
-        "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.id_column
-        + " = {t}_in.member_id limit 1) {t}"
+        " cross join lateral (select * from " + main + " m where m.customer_id = {t}_in.customer_id and m."
+        + limit.id_column + " = {t}_in.member_id limit 1) {t}" + rest
     )  # fmt: skip
+    members: LiteralString = (limit.members or "scope_member") + " {t}_in"
     kind: LiteralString = " and {t}_in.kind = '" + limit.id_column.removesuffix("_id") + "'"
+    # Each member of a scope exists: it is in a group, and groups refer to their members
+    all_rows = members if limit.members else members + " where " + limit.scope + kind
     (key,) = resource.key
     field = resource.fields[key]
     assert isinstance(field, Field)  # noqa: S101 - a key is a number
     return replace(
         scoped_resource,
-        table=(limit.members or "scope_member") + " {t}_in cross join lateral " + row + rest,
+        table=members + row,
+        all_rows=all_rows,
+        table_of_key="(select :customer::integer as customer_id, {key} as member_id) {t}_in" + row,
         scope=resource.scope if limit.members else scoped_resource.scope + kind,
         fields={**scoped_resource.fields, key: replace(field, sql="{t}_in.member_id")},
         walks=(),  # no index orders them otherwise
