@@ -108,9 +108,9 @@ class ScopedPageSql:
         It is true for each row if the best rows do not fill the page.
         """
         lowest, highest = _BOUNDS[criterion.cast]
-        last, sign, otherwise = ("min", " >= ", lowest) if criterion.descending else ("max", " <= ", highest)
+        last, sign, unbounded = ("min", " >= ", lowest) if criterion.descending else ("max", " <= ", highest)
         value: LiteralString = "(select " + last + "(value) from m having count(*) >= " + self._end + ")"
-        return criterion.sql + sign + "(select coalesce(" + value + ", " + otherwise + "))"
+        return criterion.sql + sign + "(select coalesce(" + value + ", " + unbounded + "))"
 
     def _sorted(
         self,
