@@ -75,8 +75,9 @@ class ScopedPageSql:
 
         It reads all rows of the customer.
         """
-        conditions = [self.members.scope.format(t="t"), self.members.is_in_ids.format(t="t"), *self._filter]
-        return "select count(*) from " + self.members.table.format(t="t") + " where " + " and ".join(conditions)
+        in_scope = self.members.is_in_ids.format(t="t")
+        where: LiteralString = " and ".join([self.members.scope.format(t="t"), in_scope, *self._filter])
+        return "select count(*) from " + self.members.table.format(t="t") + " where " + where
 
     def _first_rows(self) -> LiteralString:
         first = self._sorted("select t.*", self._range_filter, " limit " + self._read)
@@ -107,9 +108,9 @@ class ScopedPageSql:
         It is true for each row if the best rows do not fill the page.
         """
         lowest, highest = _BOUNDS[criterion.cast]
-        last, sign, otherwise = ("min", " >= ", lowest) if criterion.descending else ("max", " <= ", highest)
+        last, sign, unbounded = ("min", " >= ", lowest) if criterion.descending else ("max", " <= ", highest)
         value: LiteralString = "(select " + last + "(value) from m having count(*) >= " + self._end + ")"
-        return criterion.sql + sign + "(select coalesce(" + value + ", " + otherwise + "))"
+        return criterion.sql + sign + "(select coalesce(" + value + ", " + unbounded + "))"
 
     def _sorted(
         self,
