@@ -56,7 +56,7 @@ def databases(database_server: str) -> Iterator[Databases]:
 
 def test_without_cells_a_process_builds_what_it_built_before() -> None:
     lines = subprocess.check_output([sys.executable, "-c", BUILDS], text=True).splitlines()
-    assert lines == ["BasePathMiddleware", "[]"]
+    assert lines[-2:] == ["BasePathMiddleware", "[]"]
 
 
 def test_a_server_starts_beside_a_cell_that_was_never_added(databases: Databases, database_server: str) -> None:

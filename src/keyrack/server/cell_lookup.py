@@ -9,21 +9,19 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 import asyncpg
-import structlog
 
 from keyrack.auth import browser_state
 from keyrack.auth.cache_invalidation import CHANGES
 from keyrack.auth.passkeys import PasskeyOwners
 from keyrack.core.background_tasks import supervise
 from keyrack.core.errors import TooManyRequests, Unavailable
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Cell
-from keyrack.db.connection import UNREACHABLE, Database, is_interruption
+from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.encryption.cipher import Encryption
-from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.server.cell_credentials import Credential
 
-log = structlog.get_logger("keyrack.cells")
-seldom = ThrottledLogger("keyrack.cells")
+seldom = RateLimitedLogger("keyrack.cells")
 
 APPLICATION = "keyrack cell lookup"  # application name of the connections
 CONNECTIONS = 2
@@ -69,6 +67,8 @@ class CellDirectory:
 
     async def poll(self) -> None:
         """Find out whether the cell can be reached, and whether its access has changed."""
+        if not self.is_checked:
+            return
         try:
             if self._db is None:
                 self._db = await self._connect()
@@ -133,10 +133,8 @@ class CellDirectory:
         return Encryption(self._database(), self.cell.settings)
 
     def _lost(self, error: BaseException) -> None:
-        if not (isinstance(error, Unavailable) or is_interruption(error)):
-            log.error("cell lookup failed", cell=self.cell.name, error=error, alert=True)
-        elif self._answers:
-            seldom.warning("cell away", error=error.__cause__ or error, cell=self.cell.name, throttle_by=self.cell.name)
+        if self._answers:
+            seldom.warning("cell away", error=error, cell=self.cell.name, throttle_by=self.cell.name)
         self._answers = False
 
 

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import structlog
+
 from keyrack.api.auth_schemes import PublicAuth
 from keyrack.api.rate_limits import network
 from keyrack.core.errors import Refusal, Unavailable
@@ -26,6 +28,8 @@ from keyrack.http.routes import ALL
 from keyrack.server.cell_credentials import CHALLENGES, CREDENTIALS, RoutedRequest, credentials_of, kinds_of
 from keyrack.server.cell_lookup import AWAY, CellDirectory, CellFinder
 from keyrack.server.cell_startup import NOT_USABLE, UNFIT, keep_trying, require_usable
+
+log = structlog.get_logger("keyrack.cells")
 
 LONGEST_BODY = 65_536  # bytes of a body that is read to find its cell; the cell rejects longer ones
 JWKS, READY, HEALTH = "/.well-known/jwks.json", "/health/ready", "/health"
@@ -77,6 +81,7 @@ class ServedCell:
         if not self.is_started:
             raise self.app.failure or Unavailable()
         await self.keys()
+        log.info("cell started", cell=self.cell.name)
 
     async def keys(self) -> list[Any]:
         """The keys that verify the cell's tokens: those of now, or the last ones while the cell is away."""
