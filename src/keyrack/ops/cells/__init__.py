@@ -1,1 +1,1 @@
-"""Cells: how one is added, what each has, and whether they fit together."""
+"""Cells: their addition, their sizes, and checks of all together."""
