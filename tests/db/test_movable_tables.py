@@ -1,4 +1,4 @@
-"""A customer can be moved to another database: the catalogue has nothing that would break it."""
+"""The catalogue has nothing that would break the move of a customer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The cells of a command: that of `--cell`, that of the rows in its options, or a default.
+"""The choice of the cells in which a command works.
 
-Customers, managers and machine clients have ids that no two cells give. So an option with one of them leads to its
-cell. All other ids and names may be in two cells, and `--cell` says in which one.
+`--cell` names one. Otherwise a row in the options leads to its cell, or there is a default. Customers, managers and
+machine clients have ids that no two cells give. All other ids and names may be in two cells.
 """
 
 from __future__ import annotations
@@ -120,9 +120,10 @@ async def _cell_of_all(cells: Sequence[Cell], references: Sequence[Reference]) -
 
 
 async def _cell_of(cells: Sequence[Cell], reference: Reference) -> Cell:
-    """The cell that has a row; for an unknown id the cell of its range, whose command reports it.
+    """The cell that has a row.
 
-    A name is looked up in all cells, so all must answer. Raises `CommandFailed`.
+    For an unknown id it is the cell of its range, whose command reports the error. A name is looked up in all cells, so
+    all must answer. Raises `CommandFailed`.
     """
     candidates = _own_range_first(cells, reference.id)
     matches: list[Cell] = []

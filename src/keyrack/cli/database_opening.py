@@ -1,4 +1,4 @@
-"""Opens the database of a command: cell 0, which may be embedded, or another cell."""
+"""Opens the database of a command, which may be embedded."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def demo_below(settings: Settings) -> list[str]:
 
 @asynccontextmanager
 async def running_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the running database; an embedded one runs until the block ends.
+    """The address of the running database.
 
-    Raises `CommandFailed` if there is no database.
+    An embedded one runs until the block ends. Raises `CommandFailed` if there is no database.
     """
     if settings.database_url is not None:
         yield settings.database_url
@@ -76,7 +76,7 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def open_database(cell: Cell, application: str = "keyrack command") -> AsyncGenerator[Database]:
-    """The database of a cell, with the operator of the command as actor.
+    """The database of a cell, with the operator as actor.
 
     If there are several cells, errors get a note with the cell's name. Raises as `open_address` does, and `WrongCell`.
     """

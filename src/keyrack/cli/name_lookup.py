@@ -36,7 +36,7 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A row that an option names by its id, or by its name."""
+    """A row in an option, by its id or its name."""
 
     noun: str
     text: str

@@ -49,7 +49,10 @@ async def require_identity(statements: Statements, cell: Cell) -> None:
 
 
 async def require_numberable(statements: Statements, number: int) -> None:
-    """Raise `WrongCell` if the database is another numbered cell, or cell 0 with rows. Changes nothing."""
+    """Check that `number_cell` can number the database; changes nothing.
+
+    Raises `WrongCell` if it is another numbered cell, or cell 0 with rows.
+    """
     found = await read_identity(statements)
     if found.number != number and (found.number != 0 or await statements.fetchval(HAS_ROWS)):
         raise WrongCell(

@@ -286,8 +286,8 @@ def test_a_customer_leads_to_its_cell_by_id_and_by_name(two: TwoCells) -> None:
     assert two.north.value("select count(*) from sdk_key") == 1 and two.main.value("select count(*) from sdk_key") == 0
     assert operator.value("customer", "change", "Fleet of north", "--name", "Northern fleet") == {"id": other}
     assert operator.value("customer", "change", other, "--name", "Fleet of north") == {"id": other}
-    assert operator.value("manager", "change", "north@example.org", "--disable")["id"] == two.managers[1]
-    assert operator.value("manager", "change", two.managers[1], "--enable")["id"] == two.managers[1]
+    assert operator.value("manager", "change", "north@example.org", "--new-password")["id"] == two.managers[1]
+    assert operator.value("manager", "change", two.managers[1], "--new-password")["id"] == two.managers[1]
     assert operator.value("client", "change", two.clients[1], "--name", "Client of north")["id"] == two.clients[1]
 
 

@@ -34,7 +34,7 @@ def empty(database_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def newer_north(operator: CellsOperator) -> Iterator[None]:
-    """A newer release has migrated cell north, and works with no older one."""
+    """A newer, incompatible release has migrated cell north."""
     sql = Sql(operator.cells[0]["url"])
     oldest = sql.value("select oldest_revision from compatibility")
     sql.execute(SET_REVISION, "9999")

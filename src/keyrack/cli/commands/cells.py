@@ -91,9 +91,9 @@ def add(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Make an empty database a cell, and print its lines for the configuration file. It can be repeated.
+    """Make an empty database a cell, and print its configuration. It can be repeated.
 
-    The lines alone go to standard output. Every process needs them, and has to be restarted.
+    The lines for the configuration file alone go to standard output. Every process needs them, and has to be restarted.
     """
     given = {"url": url, "direct_url": direct_url, "read_url": read_url}
 
@@ -120,7 +120,7 @@ def add(
 async def _added(
     settings: Settings, name: str, number: int | None, given: dict[str, str | None]
 ) -> tuple[CellSettings, bool]:
-    """Make the database a cell: its table of the configuration, and whether it is new.
+    """The table of the added cell, and whether it is new.
 
     Raises `CommandFailed`.
     """

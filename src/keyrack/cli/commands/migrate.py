@@ -1,4 +1,4 @@
-"""The command `migrate`, which upgrades the schema or shows the plan, cell by cell."""
+"""The command `migrate`: it upgrades the schema, or shows the plan."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def status(
     cell: CellName = None,
     as_json: Json = False,
 ) -> None:
-    """Show running processes, queued work and problems of all cells, or of --cell. Nothing is started or changed.
+    """Show running processes, queued work and problems. Nothing is started or changed.
+
+    With several cells, it shows all of them, or the one of --cell.
 
     Exit status 0: no findings, 1: a warning, 2: critical, 3: unknown.
     """

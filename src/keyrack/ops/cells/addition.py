@@ -1,4 +1,7 @@
-"""Makes an empty database a cell: schema, number, range of ids, data key and signing key."""
+"""Makes an empty database a cell.
+
+It gets the schema, a number, a range of ids, a data key and a signing key.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ VERSION: LiteralString = "select current_setting('server_version_num')::integer 
 
 
 class CellNotAdded(Exception):
-    """The database cannot become the cell; the text is for the operator, with the remedy."""
+    """The database cannot become the cell. The text has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

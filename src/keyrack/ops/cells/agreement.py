@@ -1,4 +1,4 @@
-"""Checks of `keyrack cells check`: each cell by itself, and rows that no two cells may have."""
+"""Checks of each cell, and of rows that two cells share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAL_LEVEL: LiteralString = "select current_setting('wal_level')"
 
 
 async def examine_cell(connection: Connection, cell: Cell) -> list[Finding]:
-    """Check one cell: schema, number, range of ids, master key, and whether customers can be moved out of it."""
+    """Check one cell: schema, number, range of ids, master key and wal_level."""
     status = await schema_version.standing(connection)
     if status.state is not SchemaState.CURRENT:
         text = f"The schema is at revision {status.revision or 'none'}, but this release has {schema_version.head()}."
@@ -71,7 +71,7 @@ def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]
 
 @dataclass(frozen=True, slots=True)
 class SharedKey:
-    """Rows whose key no two cells may have, or only with the same value."""
+    """Rows whose key two cells may not have."""
 
     code: str
     rows: LiteralString  # `key` and `value`
@@ -149,7 +149,7 @@ async def _stream(connection: Connection, rows: LiteralString) -> AsyncGenerator
 async def common_keys(
     streams: Mapping[str, AsyncIterator[tuple[Any, Any]]],
 ) -> AsyncGenerator[tuple[Any, dict[str, Any]]]:
-    """Yield each key that several sorted streams have, with its value in each.
+    """Yield each common key of sorted streams, with its values.
 
     It holds one row of each stream, however many there are.
     """
@@ -173,9 +173,9 @@ async def common_keys(
 
 
 async def examine_all(running: Mapping[str, tuple[Cell, str]]) -> dict[str, list[Finding]]:
-    """Check cells whose databases run at the given addresses: findings by cell, and those of all under `all`.
+    """The findings by cell, and those of all together under `all`.
 
-    Raises the errors of asyncpg.
+    The argument has each cell with the address of its running database. Raises the errors of asyncpg.
     """
     findings: dict[str, list[Finding]] = {}
     async with AsyncExitStack() as stack:

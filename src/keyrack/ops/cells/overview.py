@@ -30,7 +30,7 @@ class CellOverview:
 
 
 def shown_address(cell: Cell) -> str:
-    """The hosts of the cell's database, or the directory of an embedded one."""
+    """The hosts of the database, or the directory of an embedded one."""
     url = cell.settings.database_url
     return str(cell.settings.state) if url is None else printable_address(url)
 

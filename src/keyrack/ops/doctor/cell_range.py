@@ -1,4 +1,4 @@
-"""The check of a database's cell: its number and its range of ids."""
+"""The check of a cell's number and its range of ids."""
 
 from __future__ import annotations
 
