@@ -9,8 +9,8 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changelog.schema import CHANGE
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import Gone
+from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
+from keyrack.core.errors import Gone, NotFound
 from keyrack.db.connection import Row, Statements
 from keyrack.db.named_parameters import compile_statement
 
@@ -38,6 +38,7 @@ LOOK: LiteralString = """
 select epoch, first_id, greatest(oldest_id, first_id) as oldest_id, last_id, last_recorded_at from change_log
 where customer_id = $1
 """
+IS_CUSTOMER: LiteralString = "select exists (select from customer where customer_id = $1)"
 # A lower bound of `recorded_at` avoids the partitions of earlier months
 READ = compile_statement(
     "select p.change_id, p.recorded_at, p.item from (select c.*,"
@@ -97,9 +98,14 @@ class Piece:
 
 
 async def load_extent(statements: Statements, customer: int) -> Extent:
-    """The current extent of the log."""
+    """The current extent of the log. Raises `NotFound` if there is no such customer any more.
+
+    A customer that has just moved to another cell has no log here. Its readers look there, and no change is missing.
+    """
     row = await statements.fetchrow(LOOK, customer)
     if row is None:
+        if not await statements.fetchval(IS_CUSTOMER, customer):
+            raise NotFound(NO_CUSTOMER)
         return Extent()
     return Extent(row["epoch"], row["oldest_id"], row["last_id"], row["last_recorded_at"] or LONG_AGO,
                   row["first_id"])  # fmt: skip

@@ -6237,6 +6237,7 @@ declare
   moved integer := tg_argv[1]::integer;
   account integer;
   is_closed boolean;
+  is_left boolean;
 begin
   if current_setting('keyrack.moved_customer', true) = tg_argv[1] then
     return coalesce(new, old);
@@ -6255,12 +6256,13 @@ begin
   select case m.role
     when 'source' then m.state = 'held' or m.state = 'switched' and tg_nargs = 2
     else m.state in ('copying', 'undone')
-  end into is_closed from cell_move m where m.move_id = tg_argv[0]::uuid;
+  end, m.role = 'source' and m.state = 'switched'
+  into is_closed, is_left from cell_move m where m.move_id = tg_argv[0]::uuid;
   if not coalesce(is_closed, true) then
     return coalesce(new, old);
   end if;
   if current_setting('application_name') = 'keyrack worker' then
-    return null;
+    return case when is_left and tg_op = 'DELETE' then old end;
   end if;
   raise exception using errcode = '55M01', message = format('customer %%s is being moved to another cell', moved);
 end $$;

@@ -1,4 +1,4 @@
-"""Two cells in one PostgreSQL that replicates logically, each with a server and a worker."""
+"""Two cells in one PostgreSQL, each with a server and a worker."""
 
 from __future__ import annotations
 

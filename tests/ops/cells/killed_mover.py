@@ -1,4 +1,4 @@
-"""A mover in a process of its own, which kills itself at a statement."""
+"""A mover in a process that ends at a statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers of a customer that is moved: they write, follow the feed, and keep a log of all answers."""
+"""Callers of a customer that is moved, with a log of answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE = 0.05  # seconds between two requests of a caller
 
 
 class Caller:
-    """A client that looks for the customer in the other cell when one does not know it."""
+    """A client that follows the customer to the other cell."""
 
     def __init__(self, cells: TwoCells, person: Person) -> None:
         self._people: dict[str, Person] = {"main": person}
@@ -31,7 +31,7 @@ class Caller:
         self._place = "main"
 
     def call(self, method: str, path: str, json: Any = None) -> httpx.Response:
-        """The answer of the cell that knows the customer; it may be 503."""
+        """The answer of the cell that has the customer."""
         while True:
             person = self._people.get(self._place)
             answer = person.call(method, path, json) if person else None
@@ -48,7 +48,7 @@ def _sign_in(people: dict[str, Person], cell: RunningCell) -> Person:
 
 @dataclass
 class Log:
-    """What the callers were told."""
+    """The answers that the callers got."""
 
     cars: dict[int, str] = field(default_factory=dict)  # acknowledged: id -> name
     users: dict[int, str] = field(default_factory=dict)  # acknowledged: id -> address
@@ -62,7 +62,7 @@ class Log:
 
 
 class Probe:
-    """A transaction that writes a row of the customer and keeps it until the context ends, then rolls back."""
+    """A transaction that writes a row of the customer. The context rolls it back."""
 
     WRITE = "update event_counter set last_id = last_id where customer_id = $1 returning true"
 
@@ -81,7 +81,7 @@ class Probe:
 
 
 class Load:
-    """Threads that write for the customer and read its feed until the context ends."""
+    """Threads that write for the customer and read its feed."""
 
     def __init__(self, cells: TwoCells, person: Person, car: int, user: int) -> None:
         self.log = Log()
@@ -139,7 +139,9 @@ class Load:
 
         def add_user() -> None:
             address = f"load{next(numbers)}-{self._person.customer}@example.org"
-            answer = inviter.call("PUT", "/users", {"emailAddress": address, "userData": {"firstName": "Uma"}})
+            answer = inviter.call(
+                "PUT", "/users", {"emailAddress": address, "userData": {"firstName": "Uma", "lastName": "Load"}}
+            )
             if answer.status_code == 201:
                 self.log.users[answer.json()["id"]] = address
             else:
@@ -161,7 +163,7 @@ class Load:
         return [add_car, add_user, change_user, assign, read, self._probe]
 
     def _probe(self) -> None:
-        """Write in a transaction of each cell at the same time, and roll both back."""
+        """Write in both cells at the same time, and roll both back."""
         one, other = random.sample([self._cells.main, self._cells.east], 2)
         with Probe(one, self._person.customer) as first, Probe(other, self._person.customer) as second:
             self.log.both_writable += first.is_writable and second.is_writable

@@ -1,4 +1,4 @@
-"""Moves of a test, and callers that follow a customer to its cell."""
+"""Moves of a test, and managers that follow their customer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def undo(source: RunningCell, target: RunningCell, customer: int) -> None:
 
 
 def signed_in(person: Person, at: RunningCell) -> Person:
-    """The same manager, signed in again at a cell that has the manager's customer."""
+    """The same manager, signed in again at this cell."""
     client = http_client(base_url=at.server.url + "/v3")
     form = {"username": person.username, "password": person.password, "grant_type": "password"}
     token = when_proven(lambda: client.post("/oauth2/token", data=form, headers={"vendor-API-Key": person.api_key}))

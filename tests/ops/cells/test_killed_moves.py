@@ -1,4 +1,4 @@
-"""Moves of a customer under load, with a mover that is killed at random statements.
+"""Moves under load, with a mover that is killed at random statements.
 
 A customer moves there and back. Each command is killed at a random statement, and then repeated or undone. Meanwhile
 clients write, follow the change feed and keep a log of all answers. At the end, the log is compared with the rows.
@@ -47,7 +47,7 @@ def test_a_customer_loses_nothing_when_movers_are_killed(cells: TwoCells) -> Non
 
 
 def _move_with_kills(source: RunningCell, target: RunningCell, customer: int) -> None:
-    """Move the customer and delete the rows of the source; each command is killed once."""
+    """Move the customer. Each command is killed once, and repeated."""
     is_moved, _ = killed_mover.run("move", source, target, customer, random.randrange(1, STATEMENTS))
     if not is_moved and random.random() < UNDONE and _has_open_move(source, "copying", "held"):
         _complete("undo", source, target, customer)
@@ -57,7 +57,7 @@ def _move_with_kills(source: RunningCell, target: RunningCell, customer: int) ->
 
 
 def _complete(step: str, source: RunningCell, target: RunningCell, customer: int) -> None:
-    """Run a step that is killed, and again if it was not complete."""
+    """Run a step that is killed, and complete it."""
     if _has_open_move(target, "switched") and step == "undo":
         return
     killed_mover.run(step, source, target, customer, random.randrange(1, STATEMENTS))
@@ -96,7 +96,7 @@ def _compare_outcomes(load: Load, log: Log, receiver: Receiver) -> None:
 
 
 def _messages(receiver: Receiver) -> list[dict[str, Any]]:
-    """The bodies of all messages; a repeated one is equal to the first."""
+    """The bodies of all messages. A repeated one is equal to the first."""
     bodies = {request.headers["webhook-id"]: request.body for request in receiver.messages()}
     for request in list(receiver.got):
         assert bodies.setdefault(request.headers["webhook-id"], request.body) == request.body
@@ -104,7 +104,7 @@ def _messages(receiver: Receiver) -> list[dict[str, Any]]:
 
 
 def _compare_changes(load: Load, log: Log) -> None:
-    """The feed has every number once, in one epoch, and the same content as when it was read."""
+    """The feed has every number once, with unchanged content."""
     eventually(lambda: not load.read_changes(load.caller()), "the end of the feed")
     assert len(log.epochs) == 1
     assert sorted(log.changes) == list(range(min(log.changes), max(log.changes) + 1))

@@ -1,4 +1,4 @@
-"""The database of a cell moves to another one, also to the next major version of PostgreSQL."""
+"""The database of a cell moves, also to a newer PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `cells` that move a customer or a database to another cell."""
+"""The commands of `cells` that move customers and databases."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NEW_ADDRESS = (
 
 @app.command("move-customer")
 def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
-    """Move a customer to another cell while it works, or continue an interrupted move."""
+    """Move a customer to another cell, or continue an interrupted move."""
 
     async def work() -> CommandResult:
         async with _addresses() as cells:
@@ -80,7 +80,7 @@ def move(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Copy the database of a cell to an empty one, also of a newer PostgreSQL, and let it take over."""
+    """Move the database of a cell to an empty one."""
 
     async def work() -> CommandResult:
         async with _whole_cell(name, to) as (source, target):
@@ -99,7 +99,7 @@ def move(
 
 @app.command("finish")
 def finish(which: Which, as_json: Json = False) -> None:
-    """End a move: delete the rows of a customer in the cell where it was."""
+    """Delete what a completed move has left."""
 
     async def work() -> CommandResult:
         if not which.isdecimal():
@@ -123,7 +123,7 @@ def undo(
     to: Annotated[str | None, typer.Option("--to", metavar="URL", help="The new database of a cell.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Undo a move before its switch: remove the replication and the copied rows."""
+    """Undo a move before its switch."""
 
     async def work() -> CommandResult:
         if not which.isdecimal():
@@ -155,7 +155,10 @@ def _run(work: Callable[[], Coroutine[Any, Any, CommandResult]], *, as_json: boo
 
 
 def _reporter(*, as_json: bool) -> Report:
-    """Prints each step: a line of JSON on standard output, or of text on standard error."""
+    """Prints each step.
+
+    That is a line of JSON on standard output, or of text on standard error.
+    """
 
     def report(step: Mapping[str, Any]) -> None:
         if as_json:
@@ -182,7 +185,7 @@ async def _addresses() -> AsyncGenerator[list[tuple[Cell, str]]]:
 
 @asynccontextmanager
 async def _whole_cell(name: str, to: str | None) -> AsyncGenerator[tuple[Side, Side]]:
-    """The databases of a move of a whole cell: the cell's own, and the new one; the same if there is no new one."""
+    """The database of a cell, and the new one; without a new one, the same twice."""
     settings = read_settings()
     cells = {cell.name: cell for cell in settings.all_cells}
     if (cell := cells.get(name)) is None:

@@ -1,4 +1,4 @@
-"""Copies rows from one cell to the other at the switch: accounts, and the rows that give access."""
+"""Copies accounts, and rows that give access, at the switch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import LiteralString
 from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED
 from keyrack.ops.cells.side import Side
 
-# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3 that the target gives anew
+# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3, whose ids the target gives
 COPIES: LiteralString = """
 select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name::regclass,
     replace(c.condition, '$1', ($4::integer)::text)) as query,
@@ -44,7 +44,7 @@ and not exists (select from customer_user u where u.user_id = p.user_id and u.cu
 
 
 async def copy_accounts(source: Side, target: Side, customer: int) -> None:
-    """Copy accounts and the rows that give access or cause work, in the target's transaction without triggers.
+    """Copy accounts and rows of `SWITCHED` in the target's transaction without triggers.
 
     A row that the target has already stays, such as a person who is a user of another customer there.
     """
@@ -69,13 +69,13 @@ async def copy_accounts(source: Side, target: Side, customer: int) -> None:
 
 
 async def delete_moved(source: Side, customer: int) -> None:
-    """Delete accounts and rows that give access in the source, in its transaction without triggers."""
+    """Delete the same rows in the source, in its transaction without triggers."""
     conditions = SHORT_LIVED | {account.name: account.deleted for account in ACCOUNTS if account.deleted is not None}
     conditions |= dict.fromkeys(SWITCHED, OF_CUSTOMER)  # last: the conditions of accounts read these tables
     await source.execute(await source.fetchval(DELETIONS, list(conditions), list(conditions.values()), customer))
 
 
 async def _provider_map(source: Side, target: Side) -> dict[int, int]:
-    """The target's provider of single sign-on with the same name, for each of the source."""
+    """The target's provider with the same name, for each of the source."""
     there = {row["name"]: row["provider_id"] for row in await target.fetch(PROVIDERS)}
     return {row["provider_id"]: there[row["name"]] for row in await source.fetch(PROVIDERS) if row["name"] in there}

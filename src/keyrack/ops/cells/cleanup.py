@@ -1,4 +1,4 @@
-"""The ends of a move: undo it before the switch, or delete the rows of the source days after it."""
+"""The two ends of a move: undo it, or finish it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ async def finish(source: Side, target: Side, move: UUID, customer: int, report: 
 
 
 async def _delete_persons_and_users(source: Side, customer: int) -> None:
-    """Delete users with their persons in one transaction: housekeeping erases persons who are nobody's users."""
+    """Delete users with their persons.
+
+    It is one transaction, because housekeeping erases persons without a customer.
+    """
     async with source.transaction(has_triggers=False):
         persons: Sequence[int] | None = await source.fetchval(ONLY_USERS, customer)
         await source.execute("delete from customer_user where customer_id = $1", customer)
@@ -88,7 +91,7 @@ async def _delete_persons_and_users(source: Side, customer: int) -> None:
 
 
 async def _delete_rows(side: Side, tables: Sequence[str], customer: int, report: Report) -> None:
-    """Delete the rows of the customer in batches, without triggers and without rows that follow from them."""
+    """Delete the rows of the customer in batches, without triggers."""
     await side.execute(WITHOUT_TRIGGERS)
     for row in await side.fetch(DELETIONS, tables, customer, ROWS):
         total = batch = await side.fetchval(row["deletion"])

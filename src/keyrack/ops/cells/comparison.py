@@ -1,6 +1,7 @@
-"""Compares the rows of both sides: a count and a checksum for each table.
+"""Compares the rows of both sides.
 
-It runs while no row can change. The checksum does not depend on the order of the rows.
+Each table has a count and a checksum. It runs while no row can change. The checksum does not depend on the order of
+the rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class TableSum:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A prepared comparison of tables, so that only the reading itself takes time while writes are held."""
+    """A prepared comparison: only the reading takes time while writes are held."""
 
     query: str
 

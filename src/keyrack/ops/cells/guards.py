@@ -1,4 +1,4 @@
-"""Guards: triggers that keep a customer's rows from being written while a move does not allow it.
+"""Guards: triggers that reject writes of a customer during its move.
 
 In the target, the rows are closed from the beginning until the switch. In the source, they are closed from the moment
 when the customer is held. `guard_cell_move` in the database decides; each side has its own state.

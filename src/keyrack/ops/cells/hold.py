@@ -1,6 +1,6 @@
-"""Holds the writes of a customer, and brings the target to exactly the state of the source.
+"""Holds the writes of a customer, and numbers its waiting changes.
 
-Requests that write get 503 with `Retry-After` until the switch. Reads go on. Workers leave the customer's work alone.
+Requests that write get 503 with `Retry-After` until the switch. Reads work. Workers leave the customer's work alone.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ LOCKED = (
 
 
 async def hold(source: Side, move: UUID, customer: int) -> None:
-    """Hold the customer's writes; every transaction that has written for it has ended afterwards.
+    """Hold the customer's writes.
 
-    Raises `MoveRefused` if such a transaction stays open.
+    Every transaction that has written for it has ended afterwards. Raises `MoveRefused` if such a transaction stays
+    open.
     """
     await _set_state(source, HOLD, move, customer, PAUSED)
 

@@ -1,4 +1,4 @@
-"""Makes the monthly partitions of the source in the target, so that every copied row finds its place."""
+"""Makes the monthly partitions of the source in the target."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ MAKE: LiteralString = "select make_history(month), make_changes(month) from unne
 
 
 async def make_months(source: Side, target: Side) -> None:
-    """Make the partitions of each month that the source has, where they are missing."""
+    """Make the missing partitions for the months of the source."""
     await target.fetch(MAKE, [row["month"] for row in await source.fetch(MONTHS)])

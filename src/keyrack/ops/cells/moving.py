@@ -32,7 +32,7 @@ from keyrack.ops.cells.side import MoveRefused, OpenMove, Side, open_side
 from keyrack.ops.cells.switch import switch_source, switch_target
 
 MOST_HELD = 30.0  # seconds; then the customer is released, and the move has to be started again
-# Of the move of one customer, for a session: an interrupted one may still be running in the server
+# One session moves a customer. An interrupted one may still be running in the server
 ALONE: LiteralString = "select pg_advisory_lock(7260928, $1)"
 PATIENCE: LiteralString = "set lock_timeout = '30s'"
 NO_PATIENCE: LiteralString = "set lock_timeout = 0"
@@ -95,7 +95,7 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
 
 
 async def _begin(source: Side, target: Side, customer: int) -> UUID:
-    """The open move of the customer, or a new one after all checks."""
+    """The open move, or a new one after all checks."""
     known, there = await source.open_move(customer), await target.open_move(customer)
     if known is None and there is None:
         await preflight.check_servers(source, target)
@@ -126,7 +126,7 @@ async def _catch_up(
     number_all: Callable[[], Awaitable[None]],
     comparison: Comparison,
 ) -> list[TableSum]:
-    """Bring the target to the state of the held source, and compare both. Releases the customer if that fails."""
+    """Wait for the target, and compare both sides. Releases the customer if that fails."""
     try:
         async with asyncio.timeout(MOST_HELD):
             await number_all()
@@ -144,7 +144,7 @@ async def _catch_up(
 
 
 async def is_source(side: Side, customer: int) -> bool:
-    """Whether the customer moves from this cell, or can be moved from it."""
+    """Whether the customer moves, or can move, from this cell."""
     known = await side.open_move(customer)
     return known.role == "source" if known else await side.fetchval(cleanup.IS_HERE, customer)
 
@@ -173,7 +173,7 @@ async def _open(source: Side, target: Side, customer: int) -> UUID:
 async def open_sides(
     source: tuple[Cell, str], target: tuple[Cell, str], customer: int
 ) -> AsyncGenerator[tuple[Side, Side]]:
-    """Both cells, each with its address, locked for the moves of this customer.
+    """Both cells, locked for the moves of this customer.
 
     Raises `MoveRefused` if another process moves it.
     """

@@ -1,4 +1,4 @@
-"""The tables of a move, and what becomes of the rows of each.
+"""The tables of a move, and the rule for each.
 
 - **Replicated** tables have the customer in their key. Their rows follow every change until the switch.
 - **Switched** tables have it too, but a row of them gives access or causes work. So their rows appear in the target,
@@ -43,7 +43,7 @@ _ONLY_HERE: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class AccountTable:
-    """A table of accounts: which rows are copied, and which are deleted in the source."""
+    """A table of accounts, and which rows are copied and deleted."""
 
     name: str
     copied: LiteralString  # condition of the rows `t` for customer $1

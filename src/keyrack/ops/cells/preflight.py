@@ -109,7 +109,7 @@ async def check_revisions(source: Side, target: Side) -> None:
 
 
 async def check_customer(source: Side, target: Side, customer: int) -> None:
-    """Check that accounts, persons and rows of the customer fit into the target. Raises `MoveRefused`."""
+    """Check that the customer fits into the target. Raises `MoveRefused`."""
     await _refuse_shared(source, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
     await _refuse_shared(source, customer, SHARED_CLIENTS, "Client", "keyrack client change")
     for rows, same, what in (

@@ -1,4 +1,4 @@
-"""Copies the rows of a customer by logical replication, and follows every change of them.
+"""Copies rows by logical replication, and follows their changes.
 
 The source has a publication with a filter and a slot, the target a subscription. Their names contain the customer.
 Replication runs no trigger in the target, so nothing is recorded, scheduled or sent twice.
@@ -125,7 +125,7 @@ async def _refuse_failure(source: Side, target: Side, customer: int) -> None:
 
 
 async def wait_for_position(source: Side, customer: int) -> None:
-    """Wait until the target has confirmed everything that the source has committed by now."""
+    """Wait until the target has everything that the source has committed."""
     name = name_of(customer)
     await source.execute(NUDGE)
     position = await source.fetchval(POSITION)

@@ -1,4 +1,4 @@
-"""One side of a move: a cell with a connection of the move, and the state that the cell has for it."""
+"""One side of a move: a cell with a connection."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ EVERY_CUSTOMER = 0  # in place of the id of a customer: the whole database is mo
 
 
 class MoveRefused(Exception):
-    """The move cannot begin or continue; the text is for the operator, with the remedy."""
+    """The move cannot begin or continue; the text names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMove:
-    """A move of the customer that a cell knows and that is neither finished nor undone."""
+    """A move that is neither finished nor undone."""
 
     id: UUID
     role: Role
@@ -49,7 +49,7 @@ class OpenMove:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A cell in a move, with a session whose writes the guard of the move lets pass."""
+    """A cell in a move, with a session without guard."""
 
     cell: Cell
     address: str  # without PgBouncer
@@ -85,13 +85,13 @@ class Side:
         await self.execute(BEGIN, move, customer, role, other)
 
     async def state(self, move: UUID) -> State | None:
-        """The state of the move in this cell; None if it does not know the move."""
+        """The state of the move in this cell; None without it."""
         return await self.fetchval(KNOWN, move)
 
 
 @asynccontextmanager
 async def open_side(cell: Cell, address: str, customer: int) -> AsyncGenerator[Side]:
-    """Connect to a cell for the move of this customer, or of `EVERY_CUSTOMER`. Raises asyncpg's errors."""
+    """Connect to a cell for the move of a customer. Raises asyncpg's errors."""
     parameters = {
         "application_name": APPLICATION,
         "keyrack.moved_customer": str(customer),

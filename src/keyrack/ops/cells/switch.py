@@ -1,4 +1,4 @@
-"""The switch of a held customer: the target accepts writes from now on, and the source knows the customer no more.
+"""The switch of a held customer to the target.
 
 It is two transactions, first in the target and then in the source. The source is held until the second one, so no
 write is accepted in both cells, wherever the move is interrupted.
@@ -65,7 +65,7 @@ async def switch_source(source: Side, move: UUID, customer: int) -> None:
 
 
 async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> None:
-    """Let each sequence of the target continue after the values that the source has given.
+    """Let the sequences of the target continue after the source.
 
     `has_ranges`: also those whose values have a range for each cell.
 

@@ -1,4 +1,4 @@
-"""Moves the whole database of a cell to another PostgreSQL, also of a newer major version.
+"""Moves the database of a cell to another PostgreSQL.
 
 1. The new database gets the schema and a subscription to all tables of the source. Nothing is held.
 2. The switch makes the source read-only, waits for the new database, compares all rows, and advances the sequences.
@@ -66,7 +66,7 @@ where move_id = $1
 
 @dataclass(frozen=True, slots=True)
 class MovedCell:
-    """The result of a move: the number of tables and rows, and whether the new database has taken over."""
+    """The result of a move; `is_switched`: the new database has taken over."""
 
     tables: int
     rows: int
@@ -74,7 +74,7 @@ class MovedCell:
 
 
 async def move_cell(source: Side, target: Side, report: Report, *, is_switch: bool) -> MovedCell:
-    """Copy the database and follow its changes; with `is_switch`, let the new database take over.
+    """Copy the database; with `is_switch`, let the copy take over.
 
     It continues a move that was interrupted. Raises `MoveRefused`.
     """
@@ -144,7 +144,7 @@ async def _begin(source: Side, target: Side) -> OpenMove:
 
 
 async def _prepare(source: Side, target: Side, tables: list[str]) -> None:
-    """Empty the new database of the rows that migrations have made, and make its partitions."""
+    """Remove the rows that migrations have made, and make partitions."""
     await _empty(target, tables)
     await make_months(source, target)
 
