@@ -62,6 +62,27 @@ def is_unknown(person: Person) -> bool:
     return person.get("/cars").status_code in (401, 404)
 
 
+CELLS_OF_PERSON = "select array_agg(cell) from person_cell where user_id = $1"
+
+
+def test_both_cells_know_that_they_have_the_persons(cells: TwoCells) -> None:
+    """A person who is a user of two customers stays in both cells, and each sends its changes to the other one."""
+    alice, bob = cells.main.town.person("alice"), cells.main.town.person("bob")
+    shared, alone = alice.user(), alice.user()
+    address = cells.main.sql.value("select email_address from person where user_id = $1", shared)
+    assert bob.put("/users/assignments/customers", {"emailAddress": address}).status_code == 204
+    move(cells.main, cells.east, alice.customer)
+    for cell, other in ((cells.main, cells.east), (cells.east, cells.main)):
+        for user in (shared, alone):
+            assert cell.sql.value("select version from person where user_id = $1", user) == 0
+            assert cell.sql.value(CELLS_OF_PERSON, user) == [other.cell.number]
+    assert cells.main.sql.value("select count(*) from person_change_outbox") == 0  # there is no third cell
+    finish(cells.main, cells.east, alice.customer)
+    assert cells.main.sql.value(CELLS_OF_PERSON, shared) == [cells.east.cell.number]
+    assert cells.main.sql.value(CELLS_OF_PERSON, alone) is None
+    assert cells.main.sql.value("select count(*) from person where user_id = $1", alone) == 0
+
+
 def test_a_moved_customer_works_in_the_target_and_is_unknown_in_the_source(cells: TwoCells) -> None:
     alice, bob = cells.main.town.person("alice"), cells.main.town.person("bob")
     with Receiver() as receiver:

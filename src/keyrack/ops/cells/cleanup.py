@@ -34,9 +34,13 @@ ONLY_USERS: LiteralString = """
 select array_agg(user_id) from customer_user u where customer_id = $1
 and not exists (select from customer_user o where o.user_id = u.user_id and o.customer_id <> u.customer_id)
 """
+# Without triggers, no foreign key deletes the second table's rows
 DELETE_PERSONS: LiteralString = """
-delete from person p where p.user_id = any($1::integer[])
-and not exists (select from customer_user u where u.user_id = p.user_id)
+with gone as (
+  delete from person p where p.user_id = any($1::integer[])
+  and not exists (select from customer_user u where u.user_id = p.user_id)
+  returning user_id)
+delete from person_cell c using gone where c.user_id = gone.user_id
 """
 IS_HERE: LiteralString = "select exists (select from customer where customer_id = $1)"
 

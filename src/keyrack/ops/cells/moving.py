@@ -86,7 +86,7 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
     for table in sums:
         report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
     report({"step": "switched", "heldSeconds": round(held_seconds, 3)})
-    await switch_source(source, move, customer)
+    await switch_source(source, target.cell, move, customer)
     await end_copying(source, target, customer)
     await remove_guards(source, customer, only_of_accounts=True)
     await remove_guards(target, customer)

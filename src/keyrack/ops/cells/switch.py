@@ -11,11 +11,13 @@ from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 
+from keyrack.core.settings import Cell
 from keyrack.db import worker_wakeup
 from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, SEALING, decrypt, encrypt, number_of, unwrapped
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn
 from keyrack.ops.cells.account_copies import copy_accounts, delete_moved
 from keyrack.ops.cells.hold import ALONE
+from keyrack.ops.cells.moved_persons import share_in_source, share_in_target
 from keyrack.ops.cells.side import MoveRefused, Side
 
 SWITCH_TARGET: LiteralString = """
@@ -47,6 +49,7 @@ async def switch_target(source: Side, target: Side, move: UUID, customer: int) -
         if not await target.fetchval(SWITCH_TARGET, move):
             raise MoveRefused(f"The move of customer {customer} was undone.")
         await copy_accounts(source, target, customer)
+        await share_in_target(source, target, customer)
         await target.execute(UNPAUSE, customer)
         await _reseal(source, target, customer)
         await advance_sequences(source, target, has_ranges=False)
@@ -54,11 +57,12 @@ async def switch_target(source: Side, target: Side, move: UUID, customer: int) -
     await _wake(target)
 
 
-async def switch_source(source: Side, move: UUID, customer: int) -> None:
+async def switch_source(source: Side, target: Cell, move: UUID, customer: int) -> None:
     """Make the customer unknown in the source, in one transaction."""
     async with source.transaction(has_triggers=False):
         await source.execute(ALONE, customer)
         await delete_moved(source, customer)
+        await share_in_source(source, target.number, customer)
         await source.execute(NOTE_ACCESS)
         await source.execute(SWITCH_SOURCE, move)
     await _wake(source)
