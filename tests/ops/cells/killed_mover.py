@@ -53,7 +53,8 @@ def _counted(method: Callable[..., Awaitable[Any]], kill_at: int | None, counter
         counter.value += 1
         statement = asyncio.ensure_future(method(self, *args))
         if counter.value == kill_at:
-            await asyncio.sleep(random.choice((0, 0.001, 0.01)))  # before, during or after its execution
+            # Before, during or after its execution
+            await asyncio.wait({statement}, timeout=random.choice((0, 0.001, 0.01)))
             os.kill(os.getpid(), signal.SIGKILL)
         return await statement
 

@@ -5,12 +5,13 @@ All other secrets are stored as hashes, or are not in the database (docs/secrets
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 from cryptography.exceptions import InvalidTag
 
-from keyrack.db.connection import Connection
+from keyrack.db.connection import Connection, Row
 from keyrack.db.encryption.cipher import decrypt, encrypt, number_of
 from keyrack.db.encryption.master_keys import MasterKeyError
 
@@ -122,20 +123,37 @@ async def seal_piece(
     """
     newest = max(keys)
     rows = await connection.fetch(holding.select_stale, newest, AT_ONCE)
-    values: list[bytes] = []
-    for row in rows:
-        place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
-        number = number_of(value)
-        try:
-            secret = value[1:].decode() if plain and number == 0 else decrypt(keys[number], value, place)
-        except (InvalidTag, KeyError):
-            raise MasterKeyError(
-                f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
-                "Replace or remove this secret first. No other secret is affected."
-            ) from None
-        values.append(encrypt(keys[newest], newest, secret, place))
+    values = resealed(holding, rows, keys, newest, keys[newest], plain=plain)
     if rows:
         await connection.execute(
             holding.update, [row["customer_id"] for row in rows], [row["id"] for row in rows], values
         )
     return len(rows)
+
+
+def resealed(
+    holding: EncryptedColumn,
+    rows: Sequence[Row],
+    keys: Mapping[int, bytes],
+    number: int,
+    key: bytes,
+    *,
+    plain: bool = False,
+) -> list[bytes]:
+    """The secrets of these rows, sealed with the data key `key` of this number.
+
+    `keys` open them. `plain` and errors are as in `seal_piece`.
+    """
+    values: list[bytes] = []
+    for row in rows:
+        place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
+        old = number_of(value)
+        try:
+            secret = value[1:].decode() if plain and old == 0 else decrypt(keys[old], value, place)
+        except (InvalidTag, KeyError):
+            raise MasterKeyError(
+                f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
+                "Replace or remove this secret first. No other secret is affected."
+            ) from None
+        values.append(encrypt(key, number, secret, place))
+    return values

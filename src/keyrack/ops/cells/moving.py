@@ -21,6 +21,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from keyrack.core.settings import Cell
+from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.cells import cleanup, preflight
 from keyrack.ops.cells.comparison import Comparison, TableSum
 from keyrack.ops.cells.guards import guard_accounts, guard_customer, remove_guards
@@ -53,8 +54,8 @@ class MovedCustomer:
 async def move_customer(source: Side, target: Side, customer: int, report: Report) -> MovedCustomer:
     """Move the customer, or continue a move that was interrupted.
 
-    Raises `MoveRefused`. Then the customer works in the source, except if the message says that the switch is not
-    complete.
+    Raises `MoveRefused`, and `MasterKeyError` if a secret does not open. Then the customer works in the source, unless
+    the message says otherwise.
     """
     move = await _begin(source, target, customer)
     sums: list[TableSum] = []
@@ -80,13 +81,18 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
             held_since = time.monotonic()
             await hold(source, move, customer)
             report({"step": "held"})
-            sums = await _catch_up(source, target, move, customer, number_all, comparison)
-            await switch_target(source, target, move, customer)
+            try:
+                sums = await _catch_up(source, target, customer, number_all, comparison)
+                await switch_target(source, target, move, customer)
+            except (MoveRefused, MasterKeyError):
+                if await target.state(move) != "switched":
+                    await release(source, move, customer)
+                raise
     held_seconds = time.monotonic() - held_since
-    for table in sums:
-        report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
     report({"step": "switched", "heldSeconds": round(held_seconds, 3)})
     await switch_source(source, target.cell, move, customer)
+    for table in sums:
+        report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
     await end_copying(source, target, customer)
     await remove_guards(source, customer, only_of_accounts=True)
     await remove_guards(target, customer)
@@ -119,28 +125,19 @@ def _is_same(known: OpenMove | None, there: OpenMove | None, source: Side, targe
 
 
 async def _catch_up(
-    source: Side,
-    target: Side,
-    move: UUID,
-    customer: int,
-    number_all: Callable[[], Awaitable[None]],
-    comparison: Comparison,
+    source: Side, target: Side, customer: int, number_all: Callable[[], Awaitable[None]], comparison: Comparison
 ) -> list[TableSum]:
-    """Wait for the target, and compare both sides. Releases the customer if that fails."""
+    """Bring the target to the state of the held source, and compare them. Raises `MoveRefused`."""
     try:
         async with asyncio.timeout(MOST_HELD):
             await number_all()
             await wait_for_position(source, customer)
-        return await comparison.run(source, target)
     except TimeoutError:
-        await release(source, move, customer)
         raise MoveRefused(
             f"The target was not up to date within {MOST_HELD:g} seconds, so customer {customer} works in cell "
             f"{source.cell.name} again. Run the command again later."
         ) from None
-    except MoveRefused:
-        await release(source, move, customer)
-        raise
+    return await comparison.run(source, target)
 
 
 async def is_source(side: Side, customer: int) -> bool:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import LiteralString
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-
 from keyrack.core.settings import Cell
 from keyrack.db import worker_wakeup
-from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, SEALING, decrypt, encrypt, number_of, unwrapped
-from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn
+from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, SEALING, unwrapped
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, resealed
 from keyrack.ops.cells.account_copies import copy_accounts, delete_moved
 from keyrack.ops.cells.hold import ALONE
 from keyrack.ops.cells.moved_persons import share_in_source, share_in_target
@@ -89,29 +87,10 @@ async def _reseal(source: Side, target: Side, customer: int) -> None:
     old_keys = unwrapped(await source.fetch(DATA_KEYS), source.cell.settings)
     await target.execute(SEALING, LOCK)
     new_keys = unwrapped(await target.fetch(DATA_KEYS), target.cell.settings)
+    newest = max(new_keys)
     for holding in HOLDINGS:
-        if holding.select_of_customer is not None:
-            await _reseal_column(target, holding, holding.select_of_customer, customer, old_keys, new_keys)
-
-
-async def _reseal_column(
-    target: Side,
-    holding: EncryptedColumn,
-    select: LiteralString,
-    customer: int,
-    old_keys: dict[int, bytes],
-    new_keys: dict[int, bytes],
-) -> None:
-    rows, newest = await target.fetch(select, customer), max(new_keys)
-    values: list[bytes] = []
-    for row in rows:
-        place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
-        try:
-            values.append(encrypt(new_keys[newest], newest, decrypt(old_keys[number_of(value)], value, place), place))
-        except (InvalidTag, KeyError):
-            raise MoveRefused(
-                f"{holding.name} of row {row['id']} does not open. Replace or remove this secret, and run the command "
-                "again."
-            ) from None
-    if rows:
+        if holding.select_of_customer is None:
+            continue
+        rows = await target.fetch(holding.select_of_customer, customer)
+        values = resealed(holding, rows, old_keys, newest, new_keys[newest])
         await target.execute(holding.update, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)
