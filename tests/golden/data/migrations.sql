@@ -1,4 +1,4 @@
--- 86 revisions, 827 statements
+-- 88 revisions, 841 statements
 
 -- revision 0001: 61 statements
 
@@ -6156,6 +6156,82 @@ end $$;
 
 create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days, 'driverPhone', r.driver_phone, 'driverShowsPlace', case when r.driver_shows_place then true end, 'driverExtensionHours', nullif(r.driver_extension_hours, 0), 'bookings', nullif(r.bookings, 'shared'), 'bookingsEnforced', case when r.bookings_enforced then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model, 'externalId', r.external_id, 'metadata', r.metadata, 'bookings', r.bookings, 'bookingGap', r.booking_gap)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type, 'externalId', r.external_id, 'metadata', r.metadata)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id, 'externalId', r.external_id, 'metadata', r.metadata)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after, 'externalId', r.external_id, 'metadata', r.metadata, 'exclusive', case when r.is_exclusive then true end, 'bookingGap', nullif(r.booking_gap, 0))) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'externalId', r.external_id, 'metadata', r.metadata)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'dialect', nullif(r.dialect, 'keyrack'), 'externalId', r.external_id, 'metadata', r.metadata, 'name', r.name, 'pull', nullif(r.is_pull, false), 'deleteUnusedAfterDays', r.delete_unused_after_days, 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'mode', nullif(r.mode, 'spec'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'driverCustomerId', r.driver_customer_id, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end, 'hasReturned', case when r.returned_at is not null then true end)) as members from box_epoch r  where r.discarded_at is null union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end, 'isLost', case when r.is_lost then true end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r  union all select 'assignmentRequest'::text as resource, ''::text as part, r.customer_id as customer_id, r.request_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'kind', r.kind, 'end', to_char(r.wanted_end at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'state', r.state, 'decidedBy', r.decided_by)) as members from assignment_request r;
 
+-- revision 0081: 3 statements
+
+create table cell (
+  cell_id integer not null default 1 constraint cell_only check (cell_id = 1),
+  number integer not null default 0 constraint cell_number check (number between 0 and 63),
+  name text not null default 'main',
+  constraint cell_pkey primary key (cell_id)
+);
+
+insert into cell default values;
+
+create function bound_cell_ids(lowest bigint, highest bigint) returns void language plpgsql as $$
+declare
+  sequence regclass;
+begin
+  foreach sequence in array
+    array['customer_customer_id_seq', 'manager_manager_id_seq', 'person_user_id_seq']::regclass[]
+  loop
+    execute format('alter sequence %%s maxvalue %%s', sequence, highest);
+    perform setval(sequence, lowest, false) where coalesce(pg_sequence_last_value(sequence), 0) < lowest;
+  end loop;
+end $$;
+
+-- revision 0082: 3 statements
+
+create table cell_move (
+  move_id uuid not null,
+  moved_customer integer not null,
+  role text not null constraint cell_move_role check (role in ('source', 'target')),
+  other_cell text not null,
+  state text not null default 'copying'
+    constraint cell_move_state check (state in ('copying', 'held', 'switched', 'finished', 'undone')),
+  started_at timestamp with time zone not null default now(),
+  held_at timestamp with time zone,
+  switched_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  constraint cell_move_pkey primary key (move_id)
+);
+
+create unique index cell_move_open on cell_move (moved_customer) where state in ('copying', 'held', 'switched');
+
+create function guard_cell_move() returns trigger language plpgsql as $$
+declare
+  moved integer := tg_argv[1]::integer;
+  account integer;
+  is_closed boolean;
+  is_left boolean;
+begin
+  if current_setting('keyrack.moved_customer', true) = tg_argv[1] then
+    return coalesce(new, old);
+  end if;
+  if tg_nargs > 2 then
+    account := to_jsonb(coalesce(new, old)) ->> tg_argv[2];
+    if not (case tg_argv[2]
+      when 'user_id' then exists (select from customer_user where customer_id = moved and user_id = account)
+      when 'manager_id' then exists (select from manager_customer where customer_id = moved and manager_id = account)
+      when 'client_id' then exists (select from client_customer where customer_id = moved and client_id = account)
+    end) then
+      return coalesce(new, old);
+    end if;
+  end if;
+  perform pg_advisory_xact_lock_shared(7260927, moved);
+  select case m.role
+    when 'source' then m.state = 'held' or m.state = 'switched' and tg_nargs = 2
+    else m.state in ('copying', 'undone')
+  end, m.role = 'source' and m.state = 'switched'
+  into is_closed, is_left from cell_move m where m.move_id = tg_argv[0]::uuid;
+  if not coalesce(is_closed, true) then
+    return coalesce(new, old);
+  end if;
+  if current_setting('application_name') = 'keyrack worker' then
+    return case when is_left and tg_op = 'DELETE' then old end;
+  end if;
+  raise exception using errcode = '55M01', message = format('customer %%s is being moved to another cell', moved);
+end $$;
+
 -- revision 0084: 2 statements
 
 create function acting_for_phone(customer integer, assignment integer, device bytea) returns jsonb
@@ -6214,55 +6290,59 @@ begin
   return null;
 end $$;
 
--- revision 0082: 3 statements
+-- revision 0085: 12 statements
 
-create table cell_move (
-  move_id uuid not null,
-  moved_customer integer not null,
-  role text not null constraint cell_move_role check (role in ('source', 'target')),
-  other_cell text not null,
-  state text not null default 'copying'
-    constraint cell_move_state check (state in ('copying', 'held', 'switched', 'finished', 'undone')),
-  started_at timestamp with time zone not null default now(),
-  held_at timestamp with time zone,
-  switched_at timestamp with time zone,
-  ended_at timestamp with time zone,
-  constraint cell_move_pkey primary key (move_id)
+alter table person add column version bigint;
+
+create table person_cell (
+  user_id integer not null references person on delete cascade,
+  cell integer not null constraint person_cell_number check (cell between 0 and 63),
+  constraint person_cell_pkey primary key (user_id, cell)
 );
 
-create unique index cell_move_open on cell_move (moved_customer) where state in ('copying', 'held', 'switched');
+create table person_change_outbox (
+  user_id integer not null,
+  cell integer not null,
+  is_erasure boolean not null default false,
+  changes integer not null default 1,
+  created_at timestamptz not null default now(),
+  due_at timestamptz not null default now(),
+  attempts integer not null default 0,
+  last_error text,
+  constraint person_change_outbox_pkey primary key (user_id, cell)
+);
 
-create function guard_cell_move() returns trigger language plpgsql as $$
-declare
-  moved integer := tg_argv[1]::integer;
-  account integer;
-  is_closed boolean;
-  is_left boolean;
+create index person_change_outbox_due on person_change_outbox (due_at);
+
+create index person_change_outbox_created on person_change_outbox (created_at);
+
+create function queue_person_changes(id integer) returns void language sql as $$
+  insert into person_change_outbox as o (user_id, cell) select user_id, cell from person_cell where user_id = id
+  on conflict (user_id, cell) do update set changes = o.changes + 1, due_at = now(), attempts = 0
+$$;
+
+create function set_person_version() returns trigger language plpgsql as $$
 begin
-  if current_setting('keyrack.moved_customer', true) = tg_argv[1] then
-    return coalesce(new, old);
-  end if;
-  if tg_nargs > 2 then
-    account := to_jsonb(coalesce(new, old)) ->> tg_argv[2];
-    if not (case tg_argv[2]
-      when 'user_id' then exists (select from customer_user where customer_id = moved and user_id = account)
-      when 'manager_id' then exists (select from manager_customer where customer_id = moved and manager_id = account)
-      when 'client_id' then exists (select from client_customer where customer_id = moved and client_id = account)
-    end) then
-      return coalesce(new, old);
-    end if;
-  end if;
-  perform pg_advisory_xact_lock_shared(7260927, moved);
-  select case m.role
-    when 'source' then m.state = 'held' or m.state = 'switched' and tg_nargs = 2
-    else m.state in ('copying', 'undone')
-  end, m.role = 'source' and m.state = 'switched'
-  into is_closed, is_left from cell_move m where m.move_id = tg_argv[0]::uuid;
-  if not coalesce(is_closed, true) then
-    return coalesce(new, old);
-  end if;
-  if current_setting('application_name') = 'keyrack worker' then
-    return case when is_left and tg_op = 'DELETE' then old end;
-  end if;
-  raise exception using errcode = '55M01', message = format('customer %%s is being moved to another cell', moved);
+  new.version := (old.version / 64 + 1) * 64 + (select number from cell);
+  return new;
 end $$;
+
+create trigger set_version before update of email_address, first_name, last_name, type on person for each row when (old.version is not null and new.version = old.version and (old.email_address, old.first_name, old.last_name, old.type) is distinct from (new.email_address, new.first_name, new.last_name, new.type)) execute function set_person_version();
+
+create function queue_person_change() returns trigger language plpgsql as $$
+begin
+  if new.version %% 64 = (select number from cell) then
+    perform queue_person_changes(new.user_id);
+  end if;
+  return null;
+end $$;
+
+create trigger queue_change after update on person for each row when (new.version > old.version) execute function queue_person_change();
+
+create function queue_person_cell() returns trigger language plpgsql as $$
+begin
+  perform queue_person_changes(new.user_id);
+  return null;
+end $$;
+
+create trigger queue_cell after insert on person_cell for each row execute function queue_person_cell();
