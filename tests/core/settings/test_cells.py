@@ -59,6 +59,8 @@ def test_each_cell_knows_the_others() -> None:
     settings = Settings.model_validate({"database_url": "postgresql://main/keyrack", "cells": NORTH + SOUTH})
     main, north, south = settings.all_cells
     assert main.settings.other_cells == (north, south)
+    alone = settings.for_main_cell()
+    assert (alone.cells, alone.other_cells) == ((), (north, south))
     assert north.settings.other_cells == (main, south)
     changed = south.settings.model_copy(update={"pool_size": 3})
     assert [cell.number for cell in changed.other_cells] == [0, 1]

@@ -301,9 +301,10 @@ def _of_cell(settings: Settings, name: str | None) -> Settings:
     if cell is None:
         names = ", ".join(cell.name for cell in settings.all_cells)
         raise CommandFailed(f"There is no cell {name}. The cells of the settings are: {names}.")
-    if cell.number:
-        asyncio.run(cell_startup.prepare(cell))
-    return cell.settings.model_copy(update={"cells": ()})
+    if cell.number == 0:
+        return settings.for_main_cell()
+    asyncio.run(cell_startup.prepare(cell))
+    return cell.settings
 
 
 @app.command("demo")

@@ -184,15 +184,18 @@ class Settings(
 
     def for_cell(self, cell: CellSettings) -> Self:
         """The settings with the database of a cell. They have no `cells`, but their `other_cells`."""
-        settings = self.model_copy(
-            update={
-                "database_url": cell.url,
-                "database_direct_url": cell.direct_url,
-                "read_database_url": cell.read_url,
-                "cells": (),
-            }
+        return self._for_one_cell(
+            cell.number,
+            {"database_url": cell.url, "database_direct_url": cell.direct_url, "read_database_url": cell.read_url},
         )
-        settings._number, settings._settings_of_all = cell.number, self
+
+    def for_main_cell(self) -> Self:
+        """The settings for cell 0 alone. They have no `cells`, but their `other_cells`."""
+        return self._for_one_cell(0, {})
+
+    def _for_one_cell(self, number: int, database: Mapping[str, str | None]) -> Self:
+        settings = self.model_copy(update={**database, "cells": ()})
+        settings._number, settings._settings_of_all = number, self
         return settings
 
     @property
