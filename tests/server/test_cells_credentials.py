@@ -272,6 +272,7 @@ def test_unknown_credentials_of_one_address_are_limited(two: TwoCells) -> None:
     settings = two.server.settings.model_copy(update={"cell_miss_rate_per_address": 1})
     with RunningServer(settings, two.proxies[0].dsn, worker=False) as server:
         person = Town(two.towns[1].sql, server).person("owner")
+        assert person.get("/customers").status_code == 200
 
         def guess(key: str) -> httpx.Response:
             return call(person, "GET", "/customers", headers={"vendor-API-Key": key})
