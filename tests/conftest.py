@@ -208,7 +208,9 @@ def sql(dsn: str) -> Iterator[Sql]:
 
 @pytest.fixture(scope="session")
 def cells(database_server: str) -> Iterator[tuple[CellSettings, ...]]:
-    """The cells of the shared server: none, or one more with KEYRACK_TEST_CELLS=1 (`make test-cells`)."""
+    """The further cells of the shared server.
+
+    There is one with KEYRACK_TEST_CELLS=1 (`make test-cells`), else none."""
     if os.environ.get("KEYRACK_TEST_CELLS") != "1":
         yield ()
         return

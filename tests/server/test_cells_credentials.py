@@ -1,4 +1,4 @@
-"""Each kind of credential: known in one cell or the other, unknown everywhere, and revoked."""
+"""Credentials that are known in either cell, unknown, or revoked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Request = Callable[[], httpx.Response]
 
 @dataclass
 class Shown:
-    """A credential of a person: the request that shows it, and how it is revoked."""
+    """A credential of a person, with a request and its revocation."""
 
     request: Request
     revoke: Callable[[], object]
@@ -272,6 +272,7 @@ def test_unknown_credentials_of_one_address_are_limited(two: TwoCells) -> None:
     settings = two.server.settings.model_copy(update={"cell_miss_rate_per_address": 1})
     with RunningServer(settings, two.proxies[0].dsn, worker=False) as server:
         person = Town(two.towns[1].sql, server).person("owner")
+        assert person.get("/customers").status_code == 200
 
         def guess(key: str) -> httpx.Response:
             return call(person, "GET", "/customers", headers={"vendor-API-Key": key})

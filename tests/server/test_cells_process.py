@@ -60,7 +60,7 @@ def test_without_cells_a_process_builds_what_it_built_before() -> None:
 
 
 def test_a_server_starts_beside_a_cell_that_was_never_added(databases: Databases, database_server: str) -> None:
-    """An empty database is not migrated: it would become a second cell 0."""
+    """An empty database would become a second cell 0."""
     with fresh_database(database_server) as empty:
         server = Process("serve", "--port", "0", "--json", env=databases.env(south=empty))
         try:

@@ -1,4 +1,4 @@
-"""Several cells at one address: each request reaches its cell, and one that is away stops no other."""
+"""Each request reaches its cell, and a dead one stops no other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_each_customer_is_served_and_worked_for_in_its_cell(people: tuple[Person
 
 @pytest.mark.parametrize("asks", [0, 1])
 def test_a_customer_of_another_cell_is_unknown_like_any_other(asks: int, people: tuple[Person, Person]) -> None:
-    """So is a number in the range of a cell that is not configured."""
+    """So is a number of a cell that is not configured."""
     person, other = people[asks], people[1 - asks]
     for customer in (other.customer, id_range(5).start, 33_000_000, 2**31 - 1):
         refused(person.get("/cars", headers={"Customer-ID": str(customer)}), 404, NO_CUSTOMER)

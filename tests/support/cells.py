@@ -28,7 +28,7 @@ where schemaname = 'public' and max_value >= 2147483647 and coalesce(last_value,
 
 @contextlib.contextmanager
 def second_cell(server: str, number: int = 1, name: str = NORTH) -> Iterator[CellSettings]:
-    """A new database that is a cell, with the members of its settings."""
+    """A new database that is a cell, with its settings."""
     with migrated_database(server) as dsn:
         asyncio.run(_number(dsn, number, name))
         yield CellSettings(name=name, number=number, url=dsn)
@@ -67,7 +67,7 @@ class TwoCells:
 
 @contextlib.contextmanager
 def two_cells(server: str, settings: Settings) -> Iterator[TwoCells]:
-    """A server with cell 0 and cell 1, on databases of their own."""
+    """A server with cells 0 and 1, each with its database."""
     with migrated_database(server) as main, second_cell(server) as cell:
         proxies = DatabaseProxy(main), DatabaseProxy(cell.url)
         sqls = Sql(main), Sql(cell.url)

@@ -40,7 +40,7 @@ ALGORITHMS = [
 
 
 class Options(NamedTuple):
-    """Options for a browser in the form of WebAuthn's JSON, and the challenge in them."""
+    """Options for a browser as JSON, and their challenge."""
 
     options: dict[str, Any]
     challenge: bytes

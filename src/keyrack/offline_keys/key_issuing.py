@@ -140,7 +140,7 @@ class IssuedKeys:
 
 
 class AskingPhone(NamedTuple):
-    """A phone that asks for its keys, by the subject of its user."""
+    """A phone that asks for its keys, with its user."""
 
     subject: UUID
     device: bytes  # the thumbprint of its key
@@ -263,7 +263,7 @@ async def _look_at_all(
 
 
 def _has_older_list(row: Row) -> bool:
-    """Whether the right's key is in another list than the newest one of its box."""
+    """Whether the right's key is in an older list of its box."""
     return row["key_id"] is not None and of_key(row) != place_of(row)
 
 
@@ -290,7 +290,7 @@ def _view_of(
 
 
 class DueKey(NamedTuple):
-    """A due key of a phone, before it has a place in a list."""
+    """A due key, before it has a place in a list."""
 
     phone: Phone
     right: Row
@@ -302,7 +302,7 @@ DueKeyId = tuple[bytes, Right]  # of the phone `device`
 
 @dataclass(frozen=True, slots=True)
 class KeyIssuer:
-    """Signs what is due for several phones of a customer, in one transaction."""
+    """Signs the due keys of several phones in one transaction."""
 
     signers: IssuingKeySigners
     settings: Settings = field(compare=False)
@@ -374,7 +374,7 @@ class KeyIssuer:
 
 @dataclass(slots=True)
 class _SignedBatch:
-    """What a transaction signs for several phones, by phone."""
+    """The keys that a transaction signs, by phone."""
 
     keys: dict[bytes, dict[Right, IssuedKey]] = field(default_factory=dict[bytes, dict[Right, IssuedKey]])
     withheld: dict[bytes, dict[int, str]] = field(default_factory=dict[bytes, dict[int, str]])
@@ -387,7 +387,9 @@ class _SignedBatch:
         return {key.place for keys in self.keys.values() for key in keys.values()}
 
     def choose(self, views: Iterable[_View], locked_assignments: Container[int], most: int) -> dict[DueKeyId, DueKey]:
-        """The due keys of these views, each once, without those beyond the limit of an assignment."""
+        """The due keys of these views, each once.
+
+        Those beyond the limit of an assignment are left out."""
         due: dict[DueKeyId, DueKey] = {}
         new = Counter[Right]()
         for view in views:

@@ -76,7 +76,9 @@ class RoutedRequest:
         return next((value.decode("latin-1") for known, value in self._headers if known == sought), None)
 
     def cookie(self, name: str) -> str | None:
-        """The value of a cookie, with or without the prefix `__Host-`; None if it is repeated."""
+        """The value of a cookie, or None if it is repeated.
+
+        Its name may have the prefix `__Host-`."""
         values = self._cookies.get(f"__Host-{name}") or self._cookies.get(name) or []
         return values[0] if len(values) == 1 else None
 
@@ -116,7 +118,7 @@ Place = Callable[[RoutedRequest], Any]
 
 @dataclass(frozen=True, slots=True)
 class CredentialKind:
-    """One kind of credential: where a request has it, and how a cell looks it up.
+    """One kind of credential, its place and its lookup.
 
     `parameter` makes the SQL parameter of the text; a `ValueError` means that no cell has it. A kind without `sql` is
     sealed by the cell for `purpose`, and opened there. `paths` are the only paths with it; empty for all.
@@ -193,7 +195,7 @@ def passkey_id(place: Place) -> Place:
 
 
 def callback_state(request: RoutedRequest) -> str | None:
-    """The state and the cookie of a sign-in by a provider that ends."""
+    """The state and the cookie of a provider's sign-in."""
     states = parse_qs(request.query.decode("latin-1")).get("state", [])
     return _with_cookie(states, request.cookie("keyrack-sign-in"))
 

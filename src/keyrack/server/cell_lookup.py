@@ -1,4 +1,4 @@
-"""Finds the cell of a credential: all reachable cells are asked at once, and the answers are remembered."""
+"""Finds the cell of a credential, by a query to all reachable cells."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AWAY = (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable)
 
 
 class CellDirectory:
-    """The credentials in the database of one cell, over connections of its own.
+    """Looks up credentials in the database of one cell.
 
     `run` keeps `is_reachable` true while the cell answers, and calls `on_change` after every change of its access. The
     owner sets `is_checked` once the database is known to be that of the cell.
@@ -66,7 +66,7 @@ class CellDirectory:
                 await self._db.close()
 
     async def poll(self) -> None:
-        """Find out whether the cell can be reached, and whether its access has changed."""
+        """Check the cell's connection, and whether its access has changed."""
         if not self.is_checked:
             return
         try:
@@ -112,7 +112,7 @@ class CellDirectory:
         return cookie
 
     async def _has_state(self, credential: Credential) -> bool:
-        """Whether this cell has sealed the state of a sign-in in the cookie."""
+        """Whether this cell has sealed the cookie's state of a sign-in."""
         state, _, cookie = credential.text.partition(" ")
         states = await browser_state.valid(self._vault(), credential.kind.purpose, cookie)
         return any(known.get("state") == state for known in states)

@@ -1,4 +1,4 @@
-"""Several cells at one address: an application that passes each request to the application of its cell.
+"""Several cells at one address. Each request goes to its cell.
 
 Each cell has an application of its own, with its own connections, caches and background tasks. `cell_credentials` has
 the order in which the cell of a request is found. A request that belongs to no cell goes to cell 0.
@@ -84,7 +84,9 @@ class ServedCell:
         log.info("cell started", cell=self.cell.name)
 
     async def keys(self) -> list[Any]:
-        """The keys that verify the cell's tokens: those of now, or the last ones while the cell is away."""
+        """The keys that verify the cell's tokens.
+
+        While the cell is away, they are the last known ones."""
         status, _, body = await self.ask(JWKS)
         if status == 200:
             self._last_keys = json.loads(body)["keys"]
@@ -181,7 +183,9 @@ class CellRouter:
         return next((served for served in self._cells if served.is_started), self._cells[0])
 
     async def _move_challenges(self, request: RoutedRequest, scope: Scope, place: int) -> None:
-        """Seal the challenges of a passkey for its cell: they were given before the cell was known."""
+        """Seal the challenges of a passkey for its cell.
+
+        They were given before the cell was known."""
         owners, name = CHALLENGES[request.path]
         cookie = request.cookie(name)
         if cookie is None:
@@ -225,7 +229,7 @@ class CellRouter:
         await _send(scope, send, 200 if is_ready else 503, body, headers)
 
     async def _health(self, scope: Scope, receive: Any, send: Any) -> None:
-        """The answer of the first cell that serves, else that of cell 0."""
+        """The answer of the first serving cell, else of cell 0."""
         answers = await asyncio.gather(*(served.ask(HEALTH) for served in self._cells))
         status, headers, body = next((answer for answer in answers if answer[0] == 200), answers[0])
         kept = [(name, value) for name, value in headers if name in (b"cache-control", b"content-type", b"retry-after")]
@@ -261,7 +265,9 @@ class CellRouter:
 
 
 def _public_paths(site: Site) -> frozenset[str]:
-    """Paths whose answer is the same for every cell: public documents, and pages before a sign-in."""
+    """Paths with the same answer for every cell.
+
+    They are those of public documents, and of pages before a sign-in."""
     documents = {row.path for row in ALL if isinstance(row.auth, PublicAuth)}
     pages = {BELOW + page.path for page in site.pages if page.is_public and page.method == "GET"}
     credentials = {path for kind in CREDENTIALS if not kind.has_body for path in kind.paths}
@@ -269,7 +275,7 @@ def _public_paths(site: Site) -> frozenset[str]:
 
 
 def _is_file(path: str) -> bool:
-    """Whether the path is of a static file: those of the console, its map, and the drivers' app."""
+    """Whether the path is of a static file."""
     if path == DRIVE_API or path.startswith(f"{DRIVE_API}/"):
         return False
     roots = (DRIVE, PACKAGES, f"{BELOW}/assets", f"{BELOW}/map", "/key-forms")

@@ -1,4 +1,4 @@
-"""The start of a cell beside cell 0: checks of its database, and retries until it can be used."""
+"""The start of a further cell: checks, and retries until it works."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def require_usable(cell: Cell, dsn: str) -> None:
 
 
 async def migrate(cell: Cell, dsn: str) -> None:
-    """Migrate the database of a cell that is not cell 0, if needed. Raises one of `NOT_USABLE`.
+    """Migrate the database of a further cell, if needed. Raises one of `NOT_USABLE`.
 
     An empty database is not migrated: it would become a second cell 0.
     """
@@ -72,7 +72,7 @@ async def migrate_others(cells: tuple[Cell, ...]) -> None:
 
 
 async def prepare(cell: Cell) -> None:
-    """Migrate and check the database of a cell that is not cell 0. Raises one of `NOT_USABLE`."""
+    """Migrate and check the database of a further cell. Raises one of `NOT_USABLE`."""
     await migrate(cell, _address(cell))
     await require_usable(cell, _address(cell))
 
@@ -84,7 +84,9 @@ def _address(cell: Cell) -> str:
 
 
 def report(cell: Cell, error: BaseException) -> None:
-    """Log why a cell cannot be used: an alert if an operator has to act, seldom otherwise."""
+    """Log why a cell cannot be used.
+
+    It is an alert if an operator has to act, and seldom otherwise."""
     if isinstance(error, UNFIT):
         log.critical("cell not usable", alert=True, cell=cell.name, reason=str(error))
     else:

@@ -66,7 +66,7 @@ CELLS_OF_PERSON = "select array_agg(cell) from person_cell where user_id = $1"
 
 
 def test_both_cells_know_that_they_have_the_persons(cells: TwoCells) -> None:
-    """A person who is a user of two customers stays in both cells, and each sends its changes to the other one."""
+    """A user of two customers stays in both cells."""
     alice, bob = cells.main.town.person("alice"), cells.main.town.person("bob")
     shared, alone = alice.user(), alice.user()
     address = cells.main.sql.value("select email_address from person where user_id = $1", shared)

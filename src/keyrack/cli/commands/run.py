@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 
 from keyrack.changelog import audited_tables
@@ -37,7 +36,6 @@ from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.ops.backups import connection
 
 app = typer.Typer()
-log = structlog.get_logger("keyrack.cells")
 
 KEY_OPENINGS = "events?q=Keyrack+key"  # page of the console with openings by offline keys
 LOOPBACK = "127.0.0.0/8,::1/128"  # users of the demo run webhook receivers on their own machine
@@ -85,7 +83,9 @@ def _may_be_away(settings: Settings) -> Generator[None]:
     except (Unavailable, *UNREACHABLE) as error:
         if not settings.cells:
             raise
-        log.error("cell away", cell=settings.all_cells[0].name, error=error.__cause__ or error, alert=True)
+        from keyrack.server import cell_startup
+
+        cell_startup.report(settings.all_cells[0], error)
 
 
 async def _check_before_migration(dsn: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Persons of a moved customer: both cells have them, and tell each other about changes.
+"""Persons of a moved customer, whom both cells have.
 
 The source keeps a person until the move is finished, and longer if another customer of it has the person. Then a change
 or an erasure in one cell must reach the other one.
@@ -21,7 +21,7 @@ insert into person_cell (user_id, cell) select p.user_id, c.cell
 from unnest($1::integer[], $2::integer[]) c (user_id, cell) join person p using (user_id)
 on conflict do nothing
 """
-# Also sends the cells of each person, so that a third cell learns of the target
+# A delivery has the cells of the person, so a third cell gets to know the target
 QUEUE: LiteralString = """
 select queue_person_changes(u.user_id) from unnest($1::integer[]) u (user_id)
 where (select count(*) from person_cell c where c.user_id = u.user_id) > 1
@@ -37,7 +37,9 @@ from unnest($1::integer[], $2::text[]) s (user_id, password_hash) where p.user_i
 
 
 async def share_in_target(source: Side, target: Side, customer: int) -> None:
-    """Register in the target the other cells of the moved persons, in its transaction without triggers."""
+    """Register the other cells of the moved persons in the target.
+
+    It runs in the target's transaction without triggers."""
     users: list[int] = await source.fetchval(USERS, customer)
     others = await source.fetch(CELLS, users, target.cell.number)
     await target.execute(SHARE, users)
@@ -50,7 +52,7 @@ async def share_in_target(source: Side, target: Side, customer: int) -> None:
 
 
 async def share_in_source(source: Side, target_number: int, customer: int) -> None:
-    """Register the target in the source, in its transaction without triggers."""
+    """Register the target in the source, in a transaction without triggers."""
     users: list[int] = await source.fetchval(USERS, customer)
     await source.execute(SHARE, users)
     await source.execute(ADD_CELLS, users, [target_number] * len(users))

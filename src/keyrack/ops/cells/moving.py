@@ -127,7 +127,7 @@ def _is_same(known: OpenMove | None, there: OpenMove | None, source: Side, targe
 async def _catch_up(
     source: Side, target: Side, customer: int, number_all: Callable[[], Awaitable[None]], comparison: Comparison
 ) -> list[TableSum]:
-    """Bring the target to the state of the held source, and compare them. Raises `MoveRefused`."""
+    """Bring the target to the state of the held source. Raises `MoveRefused`."""
     try:
         async with asyncio.timeout(MOST_HELD):
             await number_all()
