@@ -1,4 +1,4 @@
-"""Keys of several phones in one transaction: limits, errors and the change log are those of each phone."""
+"""Keys of several phones in one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.servers import eventually
 def issued(
     dsn: str, settings: Settings, person: Person, phones: Sequence[Phone], assignments: Sequence[int]
 ) -> list[IssuedKeys | Exception]:
-    """The results of one batch for these phones, each of which has asked for itself."""
+    """The results of one batch for these phones."""
 
     async def run() -> list[IssuedKeys | Exception]:
         db = await connect(dsn, settings)

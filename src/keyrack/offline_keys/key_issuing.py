@@ -140,9 +140,9 @@ class IssuedKeys:
 
 
 class AskingPhone(NamedTuple):
-    """A phone that asks for its keys, by the subject of its user."""
+    """A phone that asks for its keys."""
 
-    subject: UUID
+    subject: UUID  # of its user
     device: bytes  # the thumbprint of its key
     at: datetime
 
@@ -246,7 +246,7 @@ async def _look(statements: Statements, settings: Settings, customer: int, phone
 async def _look_at_all(
     statements: Statements, settings: Settings, customer: int, phones: Sequence[AskingPhone], *, has_counts: bool
 ) -> list[_View | Exception | None]:
-    """The rights of each phone, or the error that `_look` raises for it."""
+    """The rights or the error of each phone, as of `_look`."""
     most = settings.sdk_keys + 1
     sql, columns = (RIGHTS_OF_ONE, phones[0]) if len(phones) == 1 else (RIGHTS, map(list, zip(*phones, strict=True)))
     rows_by_phone = defaultdict[int, list[Row]](list)
@@ -263,7 +263,7 @@ async def _look_at_all(
 
 
 def _has_older_list(row: Row) -> bool:
-    """Whether the right's key is in another list than the newest one of its box."""
+    """Whether the right's key is in an older list of its box."""
     return row["key_id"] is not None and of_key(row) != place_of(row)
 
 
@@ -290,7 +290,7 @@ def _view_of(
 
 
 class DueKey(NamedTuple):
-    """A due key of a phone, before it has a place in a list."""
+    """A due key of a phone, without a place yet."""
 
     phone: Phone
     right: Row
@@ -302,7 +302,7 @@ DueKeyId = tuple[bytes, Right]  # of the phone `device`
 
 @dataclass(frozen=True, slots=True)
 class KeyIssuer:
-    """Signs what is due for several phones of a customer, in one transaction."""
+    """Signs what is due for several phones, in one transaction."""
 
     signers: IssuingKeySigners
     settings: Settings = field(compare=False)
@@ -374,7 +374,7 @@ class KeyIssuer:
 
 @dataclass(slots=True)
 class _SignedBatch:
-    """What a transaction signs for several phones, by phone."""
+    """The keys, lists and rejections of a transaction, by phone."""
 
     keys: dict[bytes, dict[Right, IssuedKey]] = field(default_factory=dict[bytes, dict[Right, IssuedKey]])
     withheld: dict[bytes, dict[int, str]] = field(default_factory=dict[bytes, dict[int, str]])
@@ -387,7 +387,10 @@ class _SignedBatch:
         return {key.place for keys in self.keys.values() for key in keys.values()}
 
     def choose(self, views: Iterable[_View], locked_assignments: Container[int], most: int) -> dict[DueKeyId, DueKey]:
-        """The due keys of these views, each once, without those beyond the limit of an assignment."""
+        """The due keys of these views, each once.
+
+        Keys beyond the limit of an assignment are withheld.
+        """
         due: dict[DueKeyId, DueKey] = {}
         new = Counter[Right]()
         for view in views:
@@ -438,8 +441,11 @@ async def _lock(connection: Connection, customer: int, asked: Sequence[DuePhone]
         await hold(connection, customer)
         return set()
     devices = [each.phone.device for each in asked if each.assignments]
-    sql, named = (LOCK_OF_ONE, devices[0]) if len(devices) == 1 else (LOCK, devices)
-    return {row["assignment_id"] for row in await connection.fetch(sql, customer, named, assignments)}
+    if len(devices) == len(assignments) == 1:
+        rows = await connection.fetch(LOCK_OF_ONE, customer, *devices, *assignments)
+    else:
+        rows = await connection.fetch(LOCK, customer, devices, assignments)
+    return {row["assignment_id"] for row in rows}
 
 
 async def _store(connection: Connection, phone: Phone, rows: Sequence[NewKeyRow], asked: Iterable[DuePhone]) -> None:
