@@ -17,9 +17,9 @@ from keyrack.offline_keys.status_lists import StatusListId
 # For each phone one row for each assignment that is in force, or begins within a key's life, if the car has a box that
 # takes keys. The box's epoch in force and a pending epoch have a row each. A row has the phone by its place `n`, the
 # phone's newest key for the epoch, and the newest list. The first row of a phone has the authority as well: all rows
-# would repeat it. A phone without assignments has one row, and an unknown phone has none. $1 customer, $2 subjects,
-# $3 phones, $4 times, $5 maximum number of rights of a phone, $6 whether to count the keys of each assignment that have
-# a place in the lists of the epoch, which has its own lists. The count leaves out keys that a manager has excluded
+# would repeat it. A phone without assignments has one row, and an unknown phone has none. The parameters are $1
+# customer, $2 subjects, $3 phones, $4 times, $5 maximum number of rights of a phone, $6 whether to count the keys.
+# `keys` counts those of the assignment with a place in the lists of the epoch, without those that a manager excluded
 def _rights(phones: LiteralString) -> LiteralString:
     """The statement for the rows `w` of these phones."""
     return (
@@ -73,8 +73,8 @@ RIGHTS_OF_ONE = _rights("(values ($2::uuid, $3::bytea, $4::timestamptz, 1))")
 
 # The rows that keys of assignments $3 for phones $2 depend on: no transaction changes them meanwhile. Another request
 # for one of these phones waits. The authority is locked first, as `hold` does, then the phones in one order everywhere
-def _lock(device: LiteralString) -> LiteralString:
-    """The statement for phones with this condition."""
+def _lock(phones: LiteralString, assignments: LiteralString) -> LiteralString:
+    """The statement for phones and assignments with these conditions."""
     return (
         """
 with authority as materialized (
@@ -82,20 +82,23 @@ with authority as materialized (
 ), phone as materialized (
   select customer_id, user_id from app_device
   where customer_id = $1 and """
-        + device
+        + phones
         + """ and exists (select from authority)
   order by device_id for no key update
 )
 select a.assignment_id
 from phone join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
-where a.assignment_id = any($3::integer[]) and p.kind = 'Box'
+where """
+        + assignments
+        + """ and p.kind = 'Box'
 order by a.assignment_id for share of a, p, v
 """
     )
 
 
-LOCK, LOCK_OF_ONE = _lock("device_id = any($2::bytea[])"), _lock("device_id = $2")
+LOCK = _lock("device_id = any($2::bytea[])", "a.assignment_id = any($3::integer[])")
+LOCK_OF_ONE = _lock("device_id = $2", "a.assignment_id = $3")  # for the same reason as `RIGHTS_OF_ONE`
 
 FUTURE = timedelta(minutes=5)  # a key issued further ahead comes from a wrong clock, and boxes may refuse it
 

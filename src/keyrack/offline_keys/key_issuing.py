@@ -140,9 +140,13 @@ class IssuedKeys:
 
 
 class AskingPhone(NamedTuple):
+<<<<<<< HEAD
     """A phone that asks for its keys, with its user."""
+=======
+    """A phone that asks for its keys."""
+>>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
-    subject: UUID
+    subject: UUID  # of its user
     device: bytes  # the thumbprint of its key
     at: datetime
 
@@ -246,7 +250,7 @@ async def _look(statements: Statements, settings: Settings, customer: int, phone
 async def _look_at_all(
     statements: Statements, settings: Settings, customer: int, phones: Sequence[AskingPhone], *, has_counts: bool
 ) -> list[_View | Exception | None]:
-    """The rights of each phone, or the error that `_look` raises for it."""
+    """The rights or the error of each phone, as of `_look`."""
     most = settings.sdk_keys + 1
     sql, columns = (RIGHTS_OF_ONE, phones[0]) if len(phones) == 1 else (RIGHTS, map(list, zip(*phones, strict=True)))
     rows_by_phone = defaultdict[int, list[Row]](list)
@@ -290,7 +294,11 @@ def _view_of(
 
 
 class DueKey(NamedTuple):
+<<<<<<< HEAD
     """A due key, before it has a place in a list."""
+=======
+    """A due key of a phone, without a place yet."""
+>>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     phone: Phone
     right: Row
@@ -302,7 +310,11 @@ DueKeyId = tuple[bytes, Right]  # of the phone `device`
 
 @dataclass(frozen=True, slots=True)
 class KeyIssuer:
+<<<<<<< HEAD
     """Signs the due keys of several phones in one transaction."""
+=======
+    """Signs what is due for several phones, in one transaction."""
+>>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     signers: IssuingKeySigners
     settings: Settings = field(compare=False)
@@ -374,7 +386,11 @@ class KeyIssuer:
 
 @dataclass(slots=True)
 class _SignedBatch:
+<<<<<<< HEAD
     """The keys that a transaction signs, by phone."""
+=======
+    """The keys, lists and rejections of a transaction, by phone."""
+>>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     keys: dict[bytes, dict[Right, IssuedKey]] = field(default_factory=dict[bytes, dict[Right, IssuedKey]])
     withheld: dict[bytes, dict[int, str]] = field(default_factory=dict[bytes, dict[int, str]])
@@ -389,7 +405,12 @@ class _SignedBatch:
     def choose(self, views: Iterable[_View], locked_assignments: Container[int], most: int) -> dict[DueKeyId, DueKey]:
         """The due keys of these views, each once.
 
+<<<<<<< HEAD
         Those beyond the limit of an assignment are left out."""
+=======
+        Keys beyond the limit of an assignment are withheld.
+        """
+>>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
         due: dict[DueKeyId, DueKey] = {}
         new = Counter[Right]()
         for view in views:
@@ -440,8 +461,11 @@ async def _lock(connection: Connection, customer: int, asked: Sequence[DuePhone]
         await hold(connection, customer)
         return set()
     devices = [each.phone.device for each in asked if each.assignments]
-    sql, named = (LOCK_OF_ONE, devices[0]) if len(devices) == 1 else (LOCK, devices)
-    return {row["assignment_id"] for row in await connection.fetch(sql, customer, named, assignments)}
+    if len(devices) == len(assignments) == 1:
+        rows = await connection.fetch(LOCK_OF_ONE, customer, *devices, *assignments)
+    else:
+        rows = await connection.fetch(LOCK, customer, devices, assignments)
+    return {row["assignment_id"] for row in rows}
 
 
 async def _store(connection: Connection, phone: Phone, rows: Sequence[NewKeyRow], asked: Iterable[DuePhone]) -> None:

@@ -1,4 +1,4 @@
-"""The actor of each phone whose key is issued in one transaction with those of others.
+"""The actors of phones whose keys are issued in one transaction.
 
 `keyrack.phone_actors` has them for the transaction: for each phone a colon, its id in hexadecimal digits, a blank, and
 the actor in base64. The release before sets one actor for its transaction, which still counts.
