@@ -73,11 +73,13 @@ class ScopedPageSql:
     def count(self) -> LiteralString:
         """A SELECT of the number of rows in the scope.
 
-        It reads all rows of the customer.
+        It reads all rows of the customer. Without `is true`, PostgreSQL might read those of each member on their own.
         """
-        in_scope = self.members.is_in_ids.format(t="t")
-        where: LiteralString = " and ".join([self.members.scope.format(t="t"), in_scope, *self._filter])
-        return "select count(*) from " + self.members.table.format(t="t") + " where " + where
+        members: LiteralString = "(" + self.members.is_of_member.format(t="t") + ") is true"
+        conditions: list[LiteralString] = [self.members.scope.format(t="t"), members, *self._filter]
+        if self.members.condition:
+            conditions.append(self.members.condition.format(t="t"))
+        return "select count(*) from " + self.members.table.format(t="t") + " where " + " and ".join(conditions)
 
     def _first_rows(self) -> LiteralString:
         first = self._sorted("select t.*", self._range_filter, " limit " + self._read)

@@ -144,7 +144,7 @@ class MemberRows:
     member: LiteralString  # the column with the id of a row's member
     condition: LiteralString  # whether a row of a member is in the scope; "" if each is
     is_in_scope: LiteralString  # whether a row of any member is in the scope; it looks up each row in an index
-    is_in_ids: LiteralString  # the same for many rows; it reads the ids of the scope once
+    is_of_member: LiteralString  # whether a row belongs to any member of the scope
     table: LiteralString = ""  # of the resource, without the scope
     scope: LiteralString = ""  # the tenant's predicate alone
 

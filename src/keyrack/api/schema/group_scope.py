@@ -30,12 +30,13 @@ def scoped_by(kind: LiteralString, *, user: bool = False, is_ordered: bool = Fal
     if not is_ordered:
         return GroupScope(table, scope)
     is_in_scope = scope_lookup_sql(kind, own)
-    # A bare `in` would become a join, which can read the rows of each member on their own
-    is_in_ids: LiteralString = "(" + own + " in (" + _ids(kind) + ")) is true"
     if user:
         is_in_scope += " and ({t}.user_id is null or " + scope_lookup_sql("user", "{t}.user_id") + ")"
-        is_in_ids += " and ({t}.user_id is null or {t}.user_id in (" + _ids("user") + "))"
-    return GroupScope(table, scope, member_rows=MemberRows(_ids(kind), own, condition, is_in_scope, is_in_ids))
+    ids: LiteralString = (
+        "select member_id from scope_member"
+        " where customer_id = :customer and scope_id = :scope and kind = '" + kind + "'"
+    )  # fmt: skip
+    return GroupScope(table, scope, member_rows=MemberRows(ids, own, condition, is_in_scope, in_scope_sql(kind, own)))
 
 
 def scoped_itself(kind: LiteralString) -> GroupScope:
@@ -48,14 +49,6 @@ def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
     return (
         "exists (select from scope_member i where i.customer_id = :customer and i.scope_id = :scope"
         " and i.kind = '" + kind + "' and i.member_id = " + id + ")"
-    )  # fmt: skip
-
-
-def _ids(kind: LiteralString) -> LiteralString:
-    """A SELECT of the ids in the scope."""
-    return (
-        "select member_id from scope_member"
-        " where customer_id = :customer and scope_id = :scope and kind = '" + kind + "'"
     )  # fmt: skip
 
 
