@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Keys of several phones in one transaction, each with its own limits."""
-=======
 """Keys of several phones in one transaction."""
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
 from __future__ import annotations
 

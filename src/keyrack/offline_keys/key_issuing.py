@@ -140,11 +140,7 @@ class IssuedKeys:
 
 
 class AskingPhone(NamedTuple):
-<<<<<<< HEAD
-    """A phone that asks for its keys, with its user."""
-=======
     """A phone that asks for its keys."""
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     subject: UUID  # of its user
     device: bytes  # the thumbprint of its key
@@ -294,11 +290,7 @@ def _view_of(
 
 
 class DueKey(NamedTuple):
-<<<<<<< HEAD
-    """A due key, before it has a place in a list."""
-=======
     """A due key of a phone, without a place yet."""
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     phone: Phone
     right: Row
@@ -310,11 +302,7 @@ DueKeyId = tuple[bytes, Right]  # of the phone `device`
 
 @dataclass(frozen=True, slots=True)
 class KeyIssuer:
-<<<<<<< HEAD
-    """Signs the due keys of several phones in one transaction."""
-=======
     """Signs what is due for several phones, in one transaction."""
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     signers: IssuingKeySigners
     settings: Settings = field(compare=False)
@@ -386,11 +374,7 @@ class KeyIssuer:
 
 @dataclass(slots=True)
 class _SignedBatch:
-<<<<<<< HEAD
-    """The keys that a transaction signs, by phone."""
-=======
     """The keys, lists and rejections of a transaction, by phone."""
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
 
     keys: dict[bytes, dict[Right, IssuedKey]] = field(default_factory=dict[bytes, dict[Right, IssuedKey]])
     withheld: dict[bytes, dict[int, str]] = field(default_factory=dict[bytes, dict[int, str]])
@@ -405,12 +389,8 @@ class _SignedBatch:
     def choose(self, views: Iterable[_View], locked_assignments: Container[int], most: int) -> dict[DueKeyId, DueKey]:
         """The due keys of these views, each once.
 
-<<<<<<< HEAD
-        Those beyond the limit of an assignment are left out."""
-=======
         Keys beyond the limit of an assignment are withheld.
         """
->>>>>>> e6b7fba1ec13c19c2438d444521972dc8ff6089a
         due: dict[DueKeyId, DueKey] = {}
         new = Counter[Right]()
         for view in views:
