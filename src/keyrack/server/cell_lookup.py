@@ -1,4 +1,4 @@
-"""Finds the cell of a credential, by a query to all reachable cells."""
+"""Finds the cell of a credential: all reachable ones are asked."""
 
 from __future__ import annotations
 
@@ -139,7 +139,10 @@ class CellDirectory:
 
 
 class MissLimit:
-    """The unknown credentials that one address may send: `rate` a minute, that many at once."""
+    """The unknown credentials that one address may send.
+
+    It may send `rate` a minute, and as many at once.
+    """
 
     def __init__(self, rate: int) -> None:
         self._rate = rate

@@ -140,7 +140,7 @@ def resealed(
     *,
     plain: bool = False,
 ) -> list[bytes]:
-    """The secrets of these rows, sealed with the data key `key` of this number.
+    """The secrets of these rows, sealed with another data key.
 
     `keys` open them. `plain` and errors are as in `seal_piece`.
     """

@@ -1,7 +1,7 @@
-"""Gauges that are read from the database, by one process for all; with cells, from the database of each.
+"""Gauges of the database, which one process reads for all.
 
-A request of metrics does not wait for an unreachable or slow database. Unknown values are left out, and
-`keyrack_database_up` is 0.
+With cells, it reads the database of each. A request of metrics does not wait for an unreachable or slow database.
+Unknown values are left out, and `keyrack_database_up` is 0.
 """
 
 from __future__ import annotations
