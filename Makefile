@@ -207,7 +207,7 @@ test-cells: install-dev
 
 ## test-cell-moves: move a customer between cells a hundred times, with movers that are killed at random statements
 test-cell-moves: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/cells $(PYTEST_ARGS)
+	KEYRACK_CELL_MOVES=100 $(BIN)/pytest -s -p no:cacheprovider tests/ops/cells $(PYTEST_ARGS)
 
 ## bench: print the tables of benchmarks/results.md, and write them to benchmarks/runs; BENCH="outcomes live" for some, BENCH="--tiny" for a short run of all
 bench: install-dev

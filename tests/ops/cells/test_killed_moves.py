@@ -23,7 +23,7 @@ from tests.webhooks.receiver import Receiver
 
 pytestmark = pytest.mark.cluster
 
-MOVES = 100 if os.environ.get("KEYRACK_LONG") else int(os.environ.get("N_MOVES", "10"))
+MOVES = int(os.environ.get("KEYRACK_CELL_MOVES", "10"))
 STATEMENTS = 500  # roughly those of a move
 UNDONE = 0.2  # share of killed moves that are undone first
 
