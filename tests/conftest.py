@@ -207,10 +207,11 @@ def sql(dsn: str) -> Iterator[Sql]:
 
 
 @pytest.fixture(scope="session")
-def cells(database_server: str) -> Iterator[tuple[CellSettings, ...]]:
+def further_cells(database_server: str) -> Iterator[tuple[CellSettings, ...]]:
     """The further cells of the shared server.
 
-    There is one with KEYRACK_TEST_CELLS=1 (`make test-cells`), else none."""
+    There is one with KEYRACK_TEST_CELLS=1 (`make test-cells`), else none.
+    """
     if os.environ.get("KEYRACK_TEST_CELLS") != "1":
         yield ()
         return
@@ -219,7 +220,7 @@ def cells(database_server: str) -> Iterator[tuple[CellSettings, ...]]:
 
 
 @pytest.fixture(scope="session")
-def settings(cells: tuple[CellSettings, ...]) -> Settings:
+def settings(further_cells: tuple[CellSettings, ...]) -> Settings:
     """Production settings without limits that a suite from one address would reach."""
     return patient_settings(
         login_rate_per_address=100_000,
@@ -230,7 +231,7 @@ def settings(cells: tuple[CellSettings, ...]) -> Settings:
         webhook_allowed_networks="127.0.0.0/8",  # the network of the tests' receivers
         webhook_retry_first=0.2,
         webhook_retry_max=0.5,
-        cells=cells,
+        cells=further_cells,
         cell_miss_rate_per_address=1_000_000,
     )
 
@@ -242,9 +243,9 @@ def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def town(sql: Sql, server: RunningServer, cells: tuple[CellSettings, ...]) -> Iterator[Town]:
+def town(sql: Sql, server: RunningServer, further_cells: tuple[CellSettings, ...]) -> Iterator[Town]:
     """People whose customers alternate between the cells."""
-    others = [Sql(cell.url) for cell in cells]
+    others = [Sql(cell.url) for cell in further_cells]
     yield Town(sql, server, others)
     for other in others:
         other.close()

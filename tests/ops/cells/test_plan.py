@@ -18,6 +18,8 @@ OF_CELL = {
     "heartbeat": "processes of the cell",
     "housekeeping": "processes of the cell",
     "key_form": "the catalogue of the installation, which the operator adds to each cell",
+    "person_cell": "each cell has its own list of the other ones, which the switch completes",
+    "person_change_outbox": "the deliveries of this cell",
     "provider": "has to be in the target before the move",
     "provider_domain": "has to be in the target before the move",
     "push_key": "browsers subscribe again with the key of the target",
