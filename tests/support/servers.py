@@ -199,7 +199,9 @@ class RunningServer:
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         told = (public_url or self.url).replace("{port}", str(self.port))
-        self.settings = settings.model_copy(update={"public_url": told})
+        # The other cells find cell 0 by its address in the settings
+        address = {"database_url": dsn} if settings.cells else {}
+        self.settings = settings.model_copy(update={"public_url": told, **address})
         self._dsn = dsn
         self._with_worker = worker
         config = running.configuration(self.settings, dsn)
