@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import LiteralString
@@ -22,6 +23,7 @@ seldom = ThrottledLogger("keyrack.cells")
 
 SIZE = 2  # connections to each other cell
 PATIENCE = 3.0  # seconds that a request waits for another cell
+AWAY = 5.0  # seconds until a cell that did not answer is asked again
 
 
 class OtherCells:
@@ -33,6 +35,7 @@ class OtherCells:
     def __init__(self, settings: Settings) -> None:
         self._cells = {cell.number: cell for cell in settings.other_cells}
         self._databases: dict[int, Database] = {}
+        self._away_until: dict[int, float] = {}  # seconds of the monotonic clock, by cell
         self._lock = asyncio.Lock()
 
     @property
@@ -57,14 +60,26 @@ class OtherCells:
             raise Unavailable from error
 
     async def fetchrow_from_each(self, sql: LiteralString, *args: object) -> dict[int, Row | None]:
-        """The first row of a read in each other cell, by number. Raises `Unavailable` unless all cells answer."""
+        """The first row of a read in each other cell that answers, by number.
+
+        A cell that did not answer is asked again after some seconds, so that requests do not wait for it.
+        """
 
         async def fetchrow(number: int) -> Row | None:
             async with self.database(number) as database:
                 return await database.reading().fetchrow(sql, *args)
 
-        rows = await asyncio.gather(*map(fetchrow, self._cells))
-        return dict(zip(self._cells, rows, strict=True))
+        asked = [number for number in self._cells if self._away_until.get(number, 0) <= time.monotonic()]
+        rows = await asyncio.gather(*map(fetchrow, asked), return_exceptions=True)
+        answers: dict[int, Row | None] = {}
+        for number, row in zip(asked, rows, strict=True):
+            if isinstance(row, Unavailable):
+                self._away_until[number] = time.monotonic() + AWAY
+            elif isinstance(row, BaseException):
+                raise row
+            else:
+                answers[number] = row
+        return answers
 
     async def close(self) -> None:
         """Close the connections."""

@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import asyncpg
 
+from keyrack.core.errors import Unavailable
 from keyrack.db.connection import Database, Row
 from keyrack.db.other_cells import OtherCells
 from keyrack.fleet.person_lookup import BY_ADDRESS
@@ -25,11 +26,11 @@ ADD_CELLS: LiteralString = """
 insert into person_cell (user_id, cell)
 select user_id, unnest($2::integer[]) from person where user_id = $1 on conflict do nothing
 """
-# The copy is deleted like any person without a customer unless the request makes the person a user
+# The copy is deleted like any person without a customer unless the request makes the person a user. It has no version
+# yet, so it gets its names by `APPLY`
 COPY: LiteralString = """
-insert into person
-  (user_id, email_address, address_form, first_name, last_name, type, version, created_at, seed, left_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, now()) on conflict do nothing
+insert into person (user_id, email_address, address_form, type, created_at, seed, left_at)
+values ($1, $2, $3, $4, $5, $6, now()) on conflict do nothing
 """
 # The greatest version wins
 APPLY: LiteralString = """
@@ -39,25 +40,29 @@ where user_id = $1 and (version is null or version < $7)
 """
 
 
-async def ids_in_other_cells(other_cells: OtherCells, *forms: str) -> dict[int, int]:
-    """The ids of the persons with the address, by number of their cell.
+async def ids_in_other_cells(other_cells: OtherCells, *forms: str, must_all_answer: bool = False) -> dict[int, int]:
+    """The ids of the persons with the address in the cells that answer, by number of their cell.
 
-    `forms` are the two normal forms of `BY_ADDRESS`. Raises `Unavailable` unless all cells answer: another cell could
-    have the person.
+    `forms` are the two normal forms of `BY_ADDRESS`. With `must_all_answer`, raises `Unavailable` if no cell that
+    answers has such a person, and one does not answer: it could have the person.
     """
     rows = await other_cells.fetchrow_from_each(BY_ADDRESS, *forms)
-    return {number: row[0] for number, row in rows.items() if row is not None and row[0] is not None}
+    ids = {number: row[0] for number, row in rows.items() if row is not None and row[0] is not None}
+    if must_all_answer and not ids and len(rows) < len(other_cells.numbers):
+        raise Unavailable
+    return ids
 
 
 async def copy_by_address(db: Database, other_cells: OtherCells, *forms: str) -> None:
     """Copy the person with the address from another cell.
 
     Nothing happens if this cell has such a person, or if no cell has one. If two cells have different persons with the
-    address, the one with the lower id counts, as within a cell. Raises `Unavailable` unless all cells answer.
+    address, the one with the lower id counts, as within a cell. Raises `Unavailable` if none is found and a cell does
+    not answer.
     """
     if await db.fetchval(BY_ADDRESS, *forms) is not None:
         return
-    ids = await ids_in_other_cells(other_cells, *forms)
+    ids = await ids_in_other_cells(other_cells, *forms, must_all_answer=True)
     if not ids:
         return
     user = min(ids.values())
@@ -84,8 +89,8 @@ async def _insert(db: Database, row: Row, cells: list[int]) -> None:
     user, email, form, first_name, last_name, kind, created_at, seed, version = row.values()
     with suppress(asyncpg.UniqueViolationError):  # a new person has got the address meanwhile, and is found by it
         async with db.transaction() as connection:
-            # An older copy stays if its new address has not arrived yet, so it gets the present state as well
-            await connection.execute(COPY, user, email, form, first_name, last_name, kind, version, created_at, seed)
+            await connection.execute(COPY, user, email, form, kind, created_at, seed)
+            # Also an older copy gets the present state: its changes may not have arrived yet
             await connection.execute(APPLY, user, email, form, first_name, last_name, kind, version)
             await connection.execute(ADD_CELLS, user, cells)
 

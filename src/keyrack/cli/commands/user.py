@@ -46,7 +46,7 @@ async def _is_in_other_cell(session: DatabaseSession, id: int, form: str) -> boo
     """Whether another person of another cell has the address. Raises `Unavailable` unless all cells answer."""
     other_cells = OtherCells(session.settings)
     try:
-        ids = await person_copies.ids_in_other_cells(other_cells, form, form)
+        ids = await person_copies.ids_in_other_cells(other_cells, form, form, must_all_answer=True)
     finally:
         await other_cells.close()
     return any(other != id for other in ids.values())

@@ -163,8 +163,8 @@ class UserWithHash(NamedTuple):
 async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
     """Hash the password before the handler runs.
 
-    Hashing is slow, and must not occupy a connection. Raises `Conflict` if a person of another cell has the address,
-    and `Unavailable` if a cell does not answer.
+    Hashing is slow, and must not occupy a connection. Raises `Conflict` if a person of another cell has the address.
+    A cell that is away is not waited for: `keyrack doctor` finds an address that two cells have then.
     """
     form = address_form(user.email_address)
     if await person_copies.ids_in_other_cells(services.other_cells, form, form):
