@@ -60,7 +60,7 @@ class OtherCells:
             raise Unavailable from error
 
     async def fetchrow_from_each(self, sql: LiteralString, *args: object) -> dict[int, Row | None]:
-        """The first row of a read in each other cell that answers, by number.
+        """The first row of a read in each cell that answers.
 
         A cell that did not answer is asked again after some seconds, so that requests do not wait for it.
         """
