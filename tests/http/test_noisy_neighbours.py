@@ -91,7 +91,7 @@ def test_reads_leave_room_for_writes_of_the_same_customer(
 
 def test_a_manager_has_one_share_for_all_customers(town: Town, bob: Person, dsn: str, settings: Settings) -> None:
     """Two of four connections at most serve one manager, who works for five customers."""
-    sql, busy = town._sql, town.person("busy")
+    sql, busy = town.sql, town.person("busy")
     customers = [busy.customer] + [
         sql.value(
             "with c as (insert into customer (name) values ('another') returning customer_id)"

@@ -31,10 +31,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("keyrack.cli.commands.doctor", "Check settings, machine and database, and suggest fixes."),
         "settings": ("keyrack.cli.commands.settings", "Show the effective settings and their sources."),
         "migrate": ("keyrack.cli.commands.migrate", "Upgrade the database schema."),
-        "cells": (
-            "keyrack.cli.commands.cells",
-            "Add, list and check cells: databases with customers of their own. Move customers between them.",
-        ),
+        "cells": ("keyrack.cli.commands.cells", "Add, list and check cells, and move customers between them."),
         "backup": (
             "keyrack.cli.commands.backup",
             "Create, list, verify, restore and test backups of the embedded database.",

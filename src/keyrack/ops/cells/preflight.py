@@ -30,20 +30,20 @@ join client_customer o on o.client_id = c.client_id and o.customer_id <> c.custo
 where c.customer_id = $1 group by m.name order by m.name
 """
 MANAGERS: LiteralString = """
-select manager_id as id, coalesce(address_form, lower(username)) as form from manager
+select manager_id as id, address_form as form from manager
 where manager_id in (select manager_id from manager_customer where customer_id = $1)
 """
 SAME_MANAGERS: LiteralString = """
 select username as name from manager m join unnest($1::integer[], $2::text[]) s (id, form)
-  on coalesce(m.address_form, lower(m.username)) = s.form and m.manager_id <> s.id order by 1
+  on m.address_form = s.form and m.manager_id <> s.id order by 1
 """
 PERSONS: LiteralString = """
-select user_id as id, coalesce(address_form, lower(email_address)) as form from person
+select user_id as id, address_form as form from person
 where user_id in (select user_id from customer_user where customer_id = $1)
 """
 SAME_PERSONS: LiteralString = """
 select email_address as name from person p join unnest($1::integer[], $2::text[]) s (id, form)
-  on coalesce(p.address_form, lower(p.email_address)) = s.form and p.user_id <> s.id order by 1
+  on p.address_form = s.form and p.user_id <> s.id order by 1
 """
 PROVIDERS: LiteralString = """
 select p.name from provider p where exists (
