@@ -60,4 +60,4 @@ def test_programs_authenticate_as_machine_clients() -> None:
     assert by_password == ["docs/how-to/authenticate.md"]
     assert [is_client for document, is_client in shown if document == by_password[0]] == [True, False]
     owners = [block.place for document in documents() for block in blocks(document) if "--role owner" in block.text]
-    assert all(place.startswith(("docs/console.md", "docs/managers.md")) for place in owners), owners
+    assert all(place.startswith(("docs/console.md", "docs/managers.md", "docs/scaling.md")) for place in owners), owners

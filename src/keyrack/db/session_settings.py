@@ -29,6 +29,7 @@ OWN: Mapping[str, str] = {
     "keyrack.who": "The actor that triggers record with each change: JSON in base64.",
     "keyrack.scope": "The group scope of the actor: what a group-limited manager creates joins its groups.",
     "keyrack.operations": "The operations by assignment: a change of an assignment is recorded on their behalf.",
+    "keyrack.phone_actors": "The actor of each phone whose keys the transaction signs, with those of other phones.",
     "keyrack.moved_customer": "The customer that the session moves to another cell, so its rows are not guarded.",
     "keyrack.removed_customer": "The customer whose rows `keyrack customer remove` deletes.",
 }
