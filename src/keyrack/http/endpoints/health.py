@@ -89,11 +89,11 @@ class ReadinessReason(BaseModel):
 class CellState(BaseModel):
     """The readiness of one cell."""
 
-    name: str
-    number: int
-    status: Literal["ok", "unavailable"]
-    reasons: list[ReadinessReason] = []
-    warnings: list[ReadinessReason] = []
+    name: Annotated[str, Field(description="The name of the cell in the settings; `main` for cell 0.")]
+    number: Annotated[int, Field(description="The number of the cell.")]
+    status: Annotated[Literal["ok", "unavailable"], Field(description="Whether the cell serves its customers.")]
+    reasons: Annotated[list[ReadinessReason], Field(description="All reasons why the cell is unavailable.")] = []
+    warnings: Annotated[list[ReadinessReason], Field(description="Problems that do not make it unavailable.")] = []
 
 
 class NotReadyBody(BaseModel):
