@@ -49,13 +49,6 @@ class Cells(BaseSettings):
         "processes need the same cells.",
     )
 
-    cell_miss_rate_per_address: int = Field(
-        default=600,
-        gt=0,
-        description="Credentials per minute from one address that no cell has. Beyond it, unknown credentials get 429. "
-        "Without cells, it has no effect.",
-    )
-
     @field_validator("cells", mode="before")
     @classmethod
     def _are_cells(cls, value: object) -> tuple[CellSettings, ...]:

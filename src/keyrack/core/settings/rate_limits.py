@@ -97,3 +97,9 @@ class Callers(BaseSettings):
         description="Maximum staleness of cached keys, tokens and managers (seconds). A revocation takes effect in "
         "every process within this time.",
     )
+    cell_miss_rate_per_address: int = Field(
+        default=600,
+        gt=0,
+        description="Credentials per minute from one address that no cell has. Beyond it, unknown credentials get 429. "
+        "Without cells, it has no effect.",
+    )
