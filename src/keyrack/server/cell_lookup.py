@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 import asyncpg
@@ -25,7 +26,7 @@ seldom = RateLimitedLogger("keyrack.cells")
 
 APPLICATION = "keyrack cell lookup"  # application name of the connections
 CONNECTIONS = 2
-LOOKUP_SECONDS = 1.0  # a cell that answers later counts as away, until it answers a poll
+LOOKUP_SECONDS = 1.0  # for an answer; a cell that misses it in a poll counts as away, until it answers one
 POLL_SECONDS = 0.4  # between two polls for changed access
 HIT_SECONDS, MISS_SECONDS = 60.0, 2.0  # until an answer is looked up again
 MOST_ANSWERS = 50_000  # remembered ones
@@ -85,7 +86,8 @@ class CellDirectory:
     async def find(self, credential: Credential) -> int:
         """The result of the SQL of the credential's kind.
 
-        It is 0 if the cell does not have the credential, and -1 if the cell does not answer.
+        It is 0 if the cell does not have the credential, and -1 if the cell does not answer. One late answer does not
+        make the cell unreachable: the next poll decides that.
         """
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
@@ -94,6 +96,8 @@ class CellDirectory:
                 return await self._database().fetchval(credential.kind.sql, credential.parameter) or 0
         except asyncpg.DataError:  # a text that no value of the database has
             return 0
+        except TimeoutError:
+            return -1
         except AWAY as error:
             self._lost(error)
             return -1
@@ -136,6 +140,14 @@ class CellDirectory:
         if self._answers:
             seldom.warning("cell away", error=error, cell=self.cell.name, throttle_by=self.cell.name)
         self._answers = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCell:
+    """The result of a lookup, as places in `CellFinder.directories`."""
+
+    place: int | None  # of the cell that has the credential
+    silent: int | None = None  # of a cell that did not answer, if none has it
 
 
 class MissLimit:
@@ -184,15 +196,15 @@ class CellFinder:
         """Look up every answer again at its next use: access has changed."""
         self._generation += 1
 
-    async def find(self, credential: Credential, address: str) -> int | None:
-        """The place of the credential's cell in `directories`.
+    async def find(self, credential: Credential, address: str) -> FoundCell:
+        """The cell of the credential.
 
-        None if no reachable cell has it. Raises `TooManyRequests` if the address has sent too many unknown ones.
+        Raises `TooManyRequests` if the address has sent too many unknown ones.
         """
         key = credential.kind.name, credential.parameter
         place, generation, until = self._answers.get(key, (None, -1, 0.0))
         if generation == self._generation and time.monotonic() < until:
-            return place
+            return FoundCell(place)
         if place is None:
             self._misses.check(address)
         generation = self._generation
@@ -204,9 +216,10 @@ class CellFinder:
         elif place is None or found[place] == 0:
             place = None
             self._misses.count(address)
-        if (place is not None or -1 not in found) and credential.kind.sql is not None:
+        silent = found.index(-1) if place is None and -1 in found else None
+        if silent is None and credential.kind.sql is not None:
             self._remember(key, place, generation)
-        return place
+        return FoundCell(place, silent)
 
     async def _ask(self, credential: Credential) -> list[int]:
         """The answer of each cell, as `CellDirectory.find` gives it. A cell that is away is not asked."""

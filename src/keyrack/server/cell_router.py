@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import structlog
@@ -86,7 +86,8 @@ class ServedCell:
     async def keys(self) -> list[Any]:
         """The keys that verify the cell's tokens.
 
-        While the cell is away, they are the last known ones."""
+        While the cell is away, they are the last known ones.
+        """
         status, _, body = await self.ask(JWKS)
         if status == 200:
             self._last_keys = json.loads(body)["keys"]
@@ -162,22 +163,20 @@ class CellRouter:
     async def _cell_of(self, request: RoutedRequest, scope: Scope) -> ServedCell:
         """The cell of a request.
 
-        A secret that no reachable cell has may be of one that is away, which answers 503. Raises `TooManyRequests`.
+        A secret that no other cell has may be of one that did not answer. That one answers the request: with 503 if
+        it is away. Raises `TooManyRequests`.
         """
         address = network((scope.get("client") or ("",))[0])
-        is_unknown = False
+        silent = None
         for credential in credentials_of(request):
-            place = await self._finder.find(credential, address)
-            if place is not None:
+            found = await self._finder.find(credential, address)
+            if found.place is not None:
                 if request.path in CHALLENGES:
-                    await self._move_challenges(request, scope, place)
-                return self._cells[place]
-            is_unknown = is_unknown or credential.kind.is_secret
-        if is_unknown:
-            for served in self._cells:
-                if not served.directory.is_reachable:
-                    return served
-        return self._first_started()
+                    await self._move_challenges(request, scope, found.place)
+                return self._cells[found.place]
+            if credential.kind.is_secret and silent is None:
+                silent = found.silent
+        return self._first_started() if silent is None else self._cells[silent]
 
     def _first_started(self) -> ServedCell:
         return next((served for served in self._cells if served.is_started), self._cells[0])
@@ -185,7 +184,8 @@ class CellRouter:
     async def _move_challenges(self, request: RoutedRequest, scope: Scope, place: int) -> None:
         """Seal the challenges of a passkey for its cell.
 
-        They were given before the cell was known."""
+        They were given before the cell was known.
+        """
         owners, name = CHALLENGES[request.path]
         cookie = request.cookie(name)
         if cookie is None:
@@ -203,7 +203,7 @@ class CellRouter:
 
     def _own(self, answer: Asgi) -> BasePathMiddleware:
         """An answer of the router, with the headers of every other answer."""
-        return BasePathMiddleware(answer, self._settings, self._cors, _no_lifespan, lambda: None)
+        return BasePathMiddleware(answer, self._settings, self._cors, nullcontext, lambda: None)
 
     async def _jwks(self, scope: Scope, receive: Any, send: Any) -> None:
         """The keys of all cells. The last keys of a cell that is away stay."""
@@ -267,7 +267,8 @@ class CellRouter:
 def _public_paths(site: Site) -> frozenset[str]:
     """Paths with the same answer for every cell.
 
-    They are those of public documents, and of pages before a sign-in."""
+    They are those of public documents, and of pages before a sign-in.
+    """
     documents = {row.path for row in ALL if isinstance(row.auth, PublicAuth)}
     pages = {BELOW + page.path for page in site.pages if page.is_public and page.method == "GET"}
     credentials = {path for kind in CREDENTIALS if not kind.has_body for path in kind.paths}
@@ -326,7 +327,3 @@ def _refusing(refusal: Refusal, public_url: str) -> Asgi:
         await refuse(scope, send, refusal, public_url)
 
     return answer
-
-
-def _no_lifespan() -> Any:
-    raise NotImplementedError
