@@ -1,7 +1,7 @@
 """The range of ids of each cell. No two cells give the same id.
 
 A cell gives ids of its own range to customers, managers, machine clients and persons. Each keeps its id when it moves
-to another cell. So an id says where the row was made, not where it is.
+to another cell. So the range of an id is that of the cell that made the row, which may be in another one now.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class OtherCells:
     async def fetchrow_from_each(self, sql: LiteralString, *args: object) -> dict[int, Row | None]:
         """The first row of a read in each cell that answers.
 
-        A cell that did not answer is asked again after some seconds, so that requests do not wait for it.
+        For some seconds, a cell that did not answer is not asked again, so that requests do not wait for it.
         """
 
         async def fetchrow(number: int) -> Row | None:
