@@ -103,7 +103,7 @@ def test_a_worker_of_one_cell_works_for_it_alone(databases: Databases, settings:
     unknown = Process("work", "--cell", "south", env=databases.env())
     assert unknown.popen.stderr is not None
     assert unknown.popen.wait() == 1
-    assert "There is no cell south. The cells of the settings are: main, north." in unknown.popen.stderr.read()
+    assert "There is no cell south. The cells are main, north." in unknown.popen.stderr.read()
     main, north = Sql(databases.main), Sql(databases.north)
 
     def served(sql: Sql, dsn: str) -> tuple[Person, RunningServer]:

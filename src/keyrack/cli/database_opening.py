@@ -69,8 +69,7 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
     Raises as `running_address` does, and `SchemaError` if its schema is of another release.
     """
     async with running_address(settings) as dsn:
-        direct = None if settings.database_url is None else settings.database_direct_url
-        await schema_version.require(direct or dsn, settings)
+        await schema_version.require(settings.direct_address(dsn), settings)
         yield dsn
 
 
@@ -85,17 +84,12 @@ async def open_database(cell: Cell, application: str = "keyrack command") -> Asy
         async with open_address(cell.settings) as dsn:
             database = await Database.connect(dsn, cell.settings, application=application)
             try:
-                if is_one_of_several(cell):
+                if cell.is_one_of_several:
                     await require_identity(database, cell)
                 yield database
             finally:
                 await database.close()
     except Exception as error:
-        if is_one_of_several(cell):
+        if cell.is_one_of_several:
             error.add_note(f"Cell {cell.name}")
         raise
-
-
-def is_one_of_several(cell: Cell) -> bool:
-    """Whether the settings have further cells."""
-    return cell.number > 0 or bool(cell.settings.cells)

@@ -26,7 +26,7 @@ from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.cli import name_lookup
 from keyrack.cli.cell_choice import CellName, DefaultCell, cells_of_call
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
-from keyrack.cli.database_opening import is_one_of_several, open_database
+from keyrack.cli.database_opening import open_database
 from keyrack.cli.environment import read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, Json, ListResult, show, visible
 from keyrack.cli.server_address import with_server_address
@@ -191,7 +191,7 @@ async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
             result = await called.work(session, **options)
         if isinstance(result, CommandResult):
             await tell(database, options.get("customer") or EVERYBODY, called.topics)
-            if called.default is DefaultCell.FEWEST_CUSTOMERS and is_one_of_several(cell):
+            if called.default is DefaultCell.FEWEST_CUSTOMERS and cell.is_one_of_several:
                 result = CommandResult({**result.value, "cell": cell.name}, f"{result.text} Its cell is {cell.name}.")
         return result
 

@@ -41,10 +41,10 @@ where user_id = $1 and (version is null or version < $7)
 
 
 async def ids_in_other_cells(other_cells: OtherCells, *forms: str, must_all_answer: bool = False) -> dict[int, int]:
-    """The ids of the persons with the address in the cells that answer, by number of their cell.
+    """The ids of other cells' persons with the address, by cell.
 
-    `forms` are the two normal forms of `BY_ADDRESS`. With `must_all_answer`, raises `Unavailable` if no cell that
-    answers has such a person, and one does not answer: it could have the person.
+    `forms` are the two normal forms of `BY_ADDRESS`. A cell that does not answer is left out. It could have the person:
+    with `must_all_answer`, raises `Unavailable` if there is such a cell, and the others have no such person.
     """
     rows = await other_cells.fetchrow_from_each(BY_ADDRESS, *forms)
     ids = {number: row[0] for number, row in rows.items() if row is not None and row[0] is not None}

@@ -78,7 +78,8 @@ class RoutedRequest:
     def cookie(self, name: str) -> str | None:
         """The value of a cookie, or None if it is repeated.
 
-        Its name may have the prefix `__Host-`."""
+        Its name may have the prefix `__Host-`.
+        """
         values = self._cookies.get(f"__Host-{name}") or self._cookies.get(name) or []
         return values[0] if len(values) == 1 else None
 

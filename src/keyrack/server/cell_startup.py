@@ -9,17 +9,15 @@ from contextlib import suppress
 import asyncpg
 import structlog
 
-from keyrack.changelog import audited_tables
 from keyrack.core.errors import Unavailable
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.settings import Cell
-from keyrack.db import cell_identity, schema_version
-from keyrack.db.audit_context import acting, system
+from keyrack.db import schema_version
 from keyrack.db.cell_identity import WrongCell
-from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.encryption.bootstrap import check_master_key, open_vault
+from keyrack.db.connection import UNREACHABLE
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.schema_version import SchemaError, SchemaState
+from keyrack.server.database_checks import check_before_migration, check_database
 
 log = structlog.get_logger("keyrack.cells")
 seldom = RateLimitedLogger("keyrack.cells", MINUTE)
@@ -31,15 +29,8 @@ NOT_USABLE = (*UNFIT, Unavailable, *UNREACHABLE, asyncpg.PostgresError, TimeoutE
 
 async def require_usable(cell: Cell, dsn: str) -> None:
     """Check that the database is this cell, and fits this server. Raises one of `NOT_USABLE`."""
-    acting.set(system("server"))
-    await schema_version.require(cell.settings.database_direct_url or dsn, cell.settings, newer=True)
-    database = await Database.connect(dsn, cell.settings)
-    try:
-        await cell_identity.require_identity(database, cell)
-        await open_vault(database, cell.settings)
-        await audited_tables.require(database)
-    finally:
-        await database.close()
+    await schema_version.require(cell.settings.direct_address(dsn), cell.settings, newer=True)
+    await check_database(dsn, cell)
 
 
 async def migrate(cell: Cell, dsn: str) -> None:
@@ -47,18 +38,11 @@ async def migrate(cell: Cell, dsn: str) -> None:
 
     An empty database is not migrated: it would become a second cell 0.
     """
-    acting.set(system("server"))
-    address = cell.settings.database_direct_url or dsn
+    address = cell.settings.direct_address(dsn)
     status = await schema_version.read_schema_state(address, cell.settings)
     if status.state is SchemaState.EMPTY:
         raise SchemaError(f"The database of cell {cell.name} is empty. Run `keyrack cells add {cell.name}`.")
-    if status.state is SchemaState.OLDER:
-        database = await Database.connect(dsn, cell.settings)
-        try:
-            await check_master_key(database, cell.settings)
-            await audited_tables.require_triggers(database)
-        finally:
-            await database.close()
+    await check_before_migration(dsn, cell.settings, status)
     await schema_version.migrate(address, cell.settings)
 
 
@@ -86,7 +70,8 @@ def _address(cell: Cell) -> str:
 def report(cell: Cell, error: BaseException) -> None:
     """Log why a cell cannot be used.
 
-    It is an alert if an operator has to act, and seldom otherwise."""
+    It is an alert if an operator has to act, and seldom otherwise.
+    """
     if isinstance(error, UNFIT):
         log.critical("cell not usable", alert=True, cell=cell.name, reason=str(error))
     else:

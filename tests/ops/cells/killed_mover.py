@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from keyrack.core.settings import Cell
-from keyrack.ops.cells import moving
+from keyrack.ops.cells import customer_move
 from keyrack.ops.cells.side import Side
 from tests.ops.cells.conftest import RunningCell
 from tests.ops.cells.moves import ignore
 
 CONTEXT = multiprocessing.get_context("forkserver")
-STEPS = {"move": moving.move_customer, "undo": moving.undo_move, "finish": moving.finish_move}
+STEPS = {"move": customer_move.move_customer, "undo": customer_move.undo_move, "finish": customer_move.finish_move}
 
 
 def run(step: str, source: RunningCell, target: RunningCell, customer: int, kill_at: int | None) -> tuple[bool, int]:
@@ -25,7 +25,7 @@ def run(step: str, source: RunningCell, target: RunningCell, customer: int, kill
 
     Returns whether the step was completed, and the number of its statements.
     """
-    CONTEXT.set_forkserver_preload(["keyrack.ops.cells.moving"])
+    CONTEXT.set_forkserver_preload(["keyrack.ops.cells.customer_move"])
     counter = CONTEXT.Value("i", 0)
     cells = ((source.cell, source.dsn), (target.cell, target.dsn))
     process = CONTEXT.Process(target=_run, args=(step, cells, customer, kill_at, counter))
@@ -42,7 +42,7 @@ def _run(
         setattr(Side, name, _counted(getattr(Side, name), kill_at, counter))
 
     async def work() -> None:
-        async with moving.open_sides(*cells, customer) as (source, target):
+        async with customer_move.open_sides(*cells, customer) as (source, target):
             await STEPS[step](source, target, customer, ignore)
 
     asyncio.run(work())

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from keyrack.ops.cells import moving
-from keyrack.ops.cells.moving import MovedCustomer
+from keyrack.ops.cells import customer_move
+from keyrack.ops.cells.customer_move import MovedCustomer
 from keyrack.ops.cells.replication import Report
 from keyrack.ops.cells.side import Side
 from tests.ops.cells.conftest import RunningCell
@@ -28,7 +28,7 @@ def with_sides(
 
     async def run() -> T:
         cells = ((source.cell, source.dsn), (target.cell, target.dsn))
-        async with moving.open_sides(*cells, customer) as sides:
+        async with customer_move.open_sides(*cells, customer) as sides:
             return await work(*sides)
 
     return asyncio.run(run())
@@ -36,15 +36,17 @@ def with_sides(
 
 def move(source: RunningCell, target: RunningCell, customer: int, report: Report = ignore) -> MovedCustomer:
     """Move a customer in this process."""
-    return with_sides(source, target, customer, lambda one, other: moving.move_customer(one, other, customer, report))
+    return with_sides(
+        source, target, customer, lambda one, other: customer_move.move_customer(one, other, customer, report)
+    )
 
 
 def finish(source: RunningCell, target: RunningCell, customer: int) -> None:
-    with_sides(source, target, customer, lambda one, other: moving.finish_move(one, other, customer, ignore))
+    with_sides(source, target, customer, lambda one, other: customer_move.finish_move(one, other, customer, ignore))
 
 
 def undo(source: RunningCell, target: RunningCell, customer: int) -> None:
-    with_sides(source, target, customer, lambda one, other: moving.undo_move(one, other, customer, ignore))
+    with_sides(source, target, customer, lambda one, other: customer_move.undo_move(one, other, customer, ignore))
 
 
 def signed_in(person: Person, at: RunningCell) -> Person:

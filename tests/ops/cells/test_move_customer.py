@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keyrack.core.settings import Cell, Settings
-from keyrack.ops.cells import moving
+from keyrack.ops.cells import customer_move
 from keyrack.ops.cells.side import MoveRefused
 from tests.ops.cells.conftest import RunningCell, TwoCells
 from tests.ops.cells.moves import finish, move, signed_in, undo
@@ -179,8 +179,8 @@ def test_a_source_without_logical_replication_is_refused(
         source = (Cell(0, "main", settings), dsn)
 
         async def run() -> None:
-            async with moving.open_sides(source, (cells.east.cell, cells.east.dsn), customer) as sides:
-                await moving.move_customer(*sides, customer, lambda step: None)
+            async with customer_move.open_sides(source, (cells.east.cell, cells.east.dsn), customer) as sides:
+                await customer_move.move_customer(*sides, customer, lambda step: None)
 
         with pytest.raises(MoveRefused, match="Cell main has wal_level = replica, but a move needs logical"):
             asyncio.run(run())

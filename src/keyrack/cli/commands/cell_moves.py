@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import typer
 
+from keyrack.cli.cell_choice import named_cell
 from keyrack.cli.database_opening import open_address
 from keyrack.cli.database_session import explained
 from keyrack.cli.environment import read_settings
 from keyrack.cli.options import words
 from keyrack.cli.output import CommandFailed, CommandResult, Json, as_text, show, visible
-from keyrack.core.settings import Cell
+from keyrack.core.settings import Cell, Settings
 from keyrack.core.settings.cells import MAIN
 from keyrack.db.audit_context import acting, operator
-from keyrack.ops.cells import moving, whole_cell
+from keyrack.ops.cells import customer_move, whole_cell
 from keyrack.ops.cells.replication import Report
 from keyrack.ops.cells.side import EVERY_CUSTOMER, MoveRefused, Side, open_side
 
@@ -48,16 +49,17 @@ def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
     """Move a customer to another cell, or continue an interrupted move."""
 
     async def work() -> CommandResult:
-        async with _addresses() as cells:
-            target = _named(cells, to)
-            source = await _source(cells, customer)
+        settings = read_settings()
+        async with _addresses(settings) as cells:
+            target = cells[named_cell(settings, to).name]
+            source = await _source(cells.values(), customer)
             if source[0].name == to:
                 raise CommandFailed(
                     f"Customer {customer} is in cell {to} already, or has rows of an earlier move there. Then run "
                     f"`keyrack cells finish {customer}` first."
                 )
-            async with moving.open_sides(source, target, customer) as sides:
-                moved = await moving.move_customer(*sides, customer, _reporter(as_json=as_json))
+            async with customer_move.open_sides(source, target, customer) as sides:
+                moved = await customer_move.move_customer(*sides, customer, _reporter(as_json=as_json))
         value = {
             "customer": customer, "from": moved.source, "to": moved.target,
             "heldSeconds": round(moved.held_seconds, 3), "tables": moved.tables, "rows": moved.rows,
@@ -102,17 +104,12 @@ def finish(which: Which, as_json: Json = False) -> None:
     """Delete what a completed move has left."""
 
     async def work() -> CommandResult:
-        if not which.isdecimal():
-            async with _whole_cell(which, None) as (source, _):
-                await whole_cell.finish_cell(source)
-            return CommandResult({"cell": which}, f"The move of cell {which} has ended. Delete the old database.")
-        customer = int(which)
-        async with _open_move(customer) as (source, target):
-            await moving.finish_move(source, target, customer, _reporter(as_json=as_json))
-            return CommandResult(
-                {"customer": customer, "cell": source.cell.name},
-                f"The rows of customer {customer} in cell {source.cell.name} are deleted.",
-            )
+        if which.isdecimal():
+            text = "The rows of customer {customer} in cell {cell} are deleted."
+            return await _end(customer_move.finish_move, int(which), text, as_json=as_json)
+        async with _whole_cell(which, None) as (source, _):
+            await whole_cell.finish_cell(source)
+        return CommandResult({"cell": which}, f"The move of cell {which} has ended. Delete the old database.")
 
     _run(work, as_json=as_json)
 
@@ -126,21 +123,27 @@ def undo(
     """Undo a move before its switch."""
 
     async def work() -> CommandResult:
-        if not which.isdecimal():
-            if to is None:
-                raise typer.BadParameter("is needed for a cell", param_hint="--to")
-            async with _whole_cell(which, to) as (source, target):
-                await whole_cell.undo_cell(source, target)
-            return CommandResult({"cell": which}, f"Cell {which} keeps its database.")
-        customer = int(which)
-        async with _open_move(customer) as (source, target):
-            await moving.undo_move(source, target, customer, _reporter(as_json=as_json))
-            return CommandResult(
-                {"customer": customer, "cell": source.cell.name},
-                f"Customer {customer} stays in cell {source.cell.name}.",
+        if which.isdecimal():
+            return await _end(
+                customer_move.undo_move, int(which), "Customer {customer} stays in cell {cell}.", as_json=as_json
             )
+        if to is None:
+            raise typer.BadParameter("is needed for a cell", param_hint="--to")
+        async with _whole_cell(which, to) as (source, target):
+            await whole_cell.undo_cell(source, target)
+        return CommandResult({"cell": which}, f"Cell {which} keeps its database.")
 
     _run(work, as_json=as_json)
+
+
+async def _end(
+    end: Callable[[Side, Side, int, Report], Awaitable[None]], customer: int, text: str, *, as_json: bool
+) -> CommandResult:
+    """End the open move of a customer in one of the two ways. `text` has places for the customer and the source."""
+    async with _open_move(customer) as (source, target):
+        await end(source, target, customer, _reporter(as_json=as_json))
+    value = {"customer": customer, "cell": source.cell.name}
+    return CommandResult(value, text.format(**value))
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, CommandResult]], *, as_json: bool) -> None:
@@ -170,28 +173,26 @@ def _reporter(*, as_json: bool) -> Report:
 
 
 @asynccontextmanager
-async def _addresses() -> AsyncGenerator[list[tuple[Cell, str]]]:
-    """All cells, each with its address without PgBouncer. An embedded database runs until the block ends."""
-    settings = read_settings()
+async def _addresses(settings: Settings) -> AsyncGenerator[dict[str, tuple[Cell, str]]]:
+    """Each cell by name, with its address without PgBouncer. An embedded database runs until the block ends."""
     if not settings.cells:
         raise CommandFailed("There is only one cell. Add another one to the settings first: see docs/scaling.md.")
     async with AsyncExitStack() as stack:
-        cells: list[tuple[Cell, str]] = []
-        for cell in settings.all_cells:
-            address = await stack.enter_async_context(open_address(cell.settings))
-            cells.append((cell, cell.settings.database_direct_url or address))
-        yield cells
+        yield {
+            cell.name: (
+                cell,
+                cell.settings.direct_address(await stack.enter_async_context(open_address(cell.settings))),
+            )
+            for cell in settings.all_cells
+        }
 
 
 @asynccontextmanager
 async def _whole_cell(name: str, to: str | None) -> AsyncGenerator[tuple[Side, Side]]:
     """The database of a cell, and the new one; without a new one, the same twice."""
-    settings = read_settings()
-    cells = {cell.name: cell for cell in settings.all_cells}
-    if (cell := cells.get(name)) is None:
-        raise CommandFailed(f"There is no cell {name}. The cells are {', '.join(cells)}.")
+    cell = named_cell(read_settings(), name)
     async with open_address(cell.settings) as address:
-        own = (cell, cell.settings.database_direct_url or address)
+        own = (cell, cell.settings.direct_address(address))
         new = own if to is None else (Cell(cell.number, "of the new database", cell.settings), to)
         async with open_side(*own, EVERY_CUSTOMER) as source, open_side(*new, EVERY_CUSTOMER) as target:
             yield source, target
@@ -201,19 +202,11 @@ def _setting(name: str) -> str:
     return "KEYRACK_DATABASE_URL" if name == MAIN else f"`url` of cell {name}"
 
 
-def _named(cells: list[tuple[Cell, str]], name: str) -> tuple[Cell, str]:
-    for cell in cells:
-        if cell[0].name == name:
-            return cell
-    names = ", ".join(cell.name for cell, _ in cells)
-    raise CommandFailed(f"There is no cell {name}. The cells are {names}.")
-
-
-async def _source(cells: list[tuple[Cell, str]], customer: int) -> tuple[Cell, str]:
+async def _source(cells: Iterable[tuple[Cell, str]], customer: int) -> tuple[Cell, str]:
     """The cell from which the customer moves. Raises `CommandFailed` if no cell has it."""
     for cell in cells:
         async with open_side(*cell, customer) as side:
-            if await moving.is_source(side, customer):
+            if await customer_move.is_source(side, customer):
                 return cell
     raise CommandFailed(f"There is no customer {customer} in any cell.")
 
@@ -221,12 +214,14 @@ async def _source(cells: list[tuple[Cell, str]], customer: int) -> tuple[Cell, s
 @asynccontextmanager
 async def _open_move(customer: int) -> AsyncGenerator[tuple[Side, Side]]:
     """Both cells of the open move of a customer. Raises `CommandFailed` if there is none."""
-    async with _addresses() as cells:
-        for cell in cells:
+    settings = read_settings()
+    async with _addresses(settings) as cells:
+        for cell in cells.values():
             async with open_side(*cell, customer) as side:
                 known = await side.open_move(customer)
             if known is not None and known.role == "source":
-                async with moving.open_sides(cell, _named(cells, known.other_cell), customer) as sides:
+                target = cells[named_cell(settings, known.other_cell).name]
+                async with customer_move.open_sides(cell, target, customer) as sides:
                     yield sides
                 return
     raise CommandFailed(f"No move of customer {customer} is open.")

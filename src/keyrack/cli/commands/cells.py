@@ -22,10 +22,12 @@ from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.cli.screen import WORDS, Screen
 from keyrack.core.cell_ids import MOST_CELLS
 from keyrack.core.settings import Cell, CellSettings, Settings
-from keyrack.db.connection import UNREACHABLE
+from keyrack.db.connection import UNREACHABLE, Connection
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.ops.cells import addition, agreement
 from keyrack.ops.cells.addition import CellNotAdded
+from keyrack.ops.cells.agreement import ALL
+from keyrack.ops.cells.connection import reading
 from keyrack.ops.cells.overview import CellOverview, overview, shown_address
 from keyrack.ops.doctor.result import failure
 from keyrack.ops.monitoring.findings import Finding, Severity, verdict
@@ -37,7 +39,6 @@ COLUMNS = {
     "BYTES": "bytes", "LAG": "lagSeconds", "AWAY": "away",
 }  # fmt: skip
 MEMBERS = ("name", "number", "url", "direct_url", "read_url")
-ALL = "all"  # subject of checks that compare cells
 AWAY = "Its customers get 503 until the database answers. Check its server, and its address in [[cells]]."
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the cell: letters a-z, digits and -.")]
@@ -182,11 +183,8 @@ def _checked(settings: Settings, name: str, number: int, given: dict[str, str | 
     """The table, valid beside the cells of the settings. Raises `CommandFailed`."""
     members = {"name": name, "number": number} | {key: value for key, value in given.items() if value is not None}
     try:
-        return Settings(
-            state=settings.state,
-            database_url=settings.database_url,
-            cells=[*settings.cells, members],  # type: ignore[arg-type]
-        ).cells[-1]
+        known = {"state": settings.state, "database_url": settings.database_url}
+        return Settings.model_validate({**known, "cells": [*settings.cells, members]}).cells[-1]
     except ValidationError as error:
         reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
         raise CommandFailed(f"The cell is not valid: {reason}.") from None
@@ -225,17 +223,16 @@ def check(state: State = None, as_json: Json = False) -> None:
 async def _examined(settings: Settings) -> dict[str, list[Finding]]:
     """The findings by cell, and those of all cells. A cell that does not answer does not end the others' checks."""
     findings: dict[str, list[Finding]] = {}
-    running: dict[str, tuple[Cell, str]] = {}
+    connected: dict[str, tuple[Cell, Connection]] = {}
     async with AsyncExitStack() as stack:
         for cell in settings.all_cells:
             try:
                 dsn = await stack.enter_async_context(running_address(cell.settings))
-                await overview(cell, dsn)
-                running[cell.name] = cell, dsn
+                connected[cell.name] = cell, await stack.enter_async_context(reading(cell.settings, dsn))
             except UNUSABLE as error:
                 findings[cell.name] = [failure("away", explain(error), AWAY)]
         try:
-            findings |= await agreement.examine_all(running)
+            findings |= await agreement.examine_all(connected)
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
             findings[ALL] = [failure("away", explain(error), "Check again.")]
     order = [*(cell.name for cell in settings.all_cells), ALL]

@@ -97,7 +97,7 @@ def _migrate_all(cells: Sequence[Cell]) -> CommandResult:
         typer.echo(f"keyrack: Migrating cell {cell.name}.", err=True)
         try:
             _require_cell(cell)
-            done.append({"cell": cell.name, **_migrate(_alone(cell)).value})
+            done.append({"cell": cell.name, **_migrate(cell.alone).value})
         except Exception as error:
             raise CommandFailed(
                 f"Cell {cell.name}: {explain(error)} Migrated: {names(cells[:position]) or 'none'}. "
@@ -106,11 +106,6 @@ def _migrate_all(cells: Sequence[Cell]) -> CommandResult:
             ) from error
     lines = [f"Cell {row['cell']}: the schema is at revision {row['revision']}." for row in done]
     return CommandResult({"cells": done}, "\n".join(lines))
-
-
-def _alone(cell: Cell) -> Settings:
-    """The settings of a cell as if there were no other one."""
-    return cell.settings.model_copy(update={"cells": ()})
 
 
 def _require_cell(cell: Cell) -> None:
@@ -155,9 +150,7 @@ def look(settings: Settings) -> SchemaStatus:
     Raises `SchemaError` if a privilege is missing.
     """
     if settings.database_url is not None:
-        return asyncio.run(
-            schema_version.read_schema_state(settings.database_direct_url or settings.database_url, settings)
-        )
+        return asyncio.run(schema_version.read_schema_state(settings.direct_address(settings.database_url), settings))
     server = embedded_server(settings)
     if not server.made:
         return SchemaStatus(schema_version.SchemaState.EMPTY, None)

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack.changelog import audited_tables
+import keyrack.core.log_config as log_config  # before others: it keeps a library of structlog out
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.cli import server_address
 from keyrack.cli.commands.metrics import MetricsFd, reports_of
@@ -24,16 +24,15 @@ from keyrack.cli.database_opening import embedded_server
 from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandFailed
-from keyrack.core import log_config, systemd
+from keyrack.core import systemd
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
-from keyrack.db.audit_context import acting, operator, system
-from keyrack.db.cell_identity import require_identity
+from keyrack.db.audit_context import acting, operator
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.ops.backups import connection
+from keyrack.server import database_checks
 
 app = typer.Typer()
 
@@ -66,7 +65,7 @@ def running_database(settings: Settings, *, migrates: bool = True, serves: bool 
             asyncio.run(cell_startup.migrate_others(settings.all_cells))
 
     if settings.database_url is not None:
-        prepare(settings.database_direct_url or settings.database_url)
+        prepare(settings.direct_address(settings.database_url))
         yield settings.database_url
         return
     with embedded_server(settings) as server:
@@ -89,42 +88,14 @@ def _may_be_away(settings: Settings) -> Generator[None]:
 
 
 async def _check_before_migration(dsn: str, settings: Settings) -> None:
-    """Check before a migration the conditions that would stop the process after it.
-
-    A current schema is left to `check_database`. Raises `MasterKeyError`, `SchemaError`.
-    """
-    status = await schema_version.read_schema_state(settings.database_direct_url or dsn, settings)
-    if status.state not in (schema_version.SchemaState.EMPTY, schema_version.SchemaState.OLDER):
-        return
-    acting.set(system("server"))
-    database = await Database.connect(dsn, settings)
-    try:
-        await check_master_key(database, settings)
-        await audited_tables.require_triggers(database)
-    finally:
-        await database.close()
+    status = await schema_version.read_schema_state(settings.direct_address(dsn), settings)
+    await database_checks.check_before_migration(dsn, settings, status)
 
 
 def check_database(dsn: str, settings: Settings) -> None:
-    """Check this node's master key, and that the database records changes.
-
-    With cells, the database must be cell 0. The check runs before the server is ready. Raises `MasterKeyError`,
-    `SchemaError`, `WrongCell`.
-    """
-
-    async def check() -> None:
-        acting.set(system("server"))
-        database = await Database.connect(dsn, settings)
-        try:
-            if settings.cells:
-                await require_identity(database, settings.all_cells[0])
-            await open_vault(database, settings)
-            await audited_tables.require(database)
-        finally:
-            await database.close()
-
+    """Check the database of cell 0 before the server is ready, as `database_checks.check_database` does."""
     with _may_be_away(settings):
-        asyncio.run(check())
+        asyncio.run(database_checks.check_database(dsn, settings.all_cells[0]))
 
 
 def check_files(settings: Settings) -> None:
@@ -293,18 +264,15 @@ def _of_cell(settings: Settings, name: str | None) -> Settings:
 
     The database of another cell than cell 0 is migrated and checked first. Raises `CommandFailed` for an unknown name.
     """
-    from keyrack.server import cell_startup
-
     if name is None:
         return settings
-    cell = next((cell for cell in settings.all_cells if cell.name == name), None)
-    if cell is None:
-        names = ", ".join(cell.name for cell in settings.all_cells)
-        raise CommandFailed(f"There is no cell {name}. The cells of the settings are: {names}.")
-    if cell.number == 0:
-        return settings.for_main_cell()
-    asyncio.run(cell_startup.prepare(cell))
-    return cell.settings
+    from keyrack.cli.cell_choice import named_cell
+    from keyrack.server import cell_startup
+
+    cell = named_cell(settings, name)
+    if cell.number:
+        asyncio.run(cell_startup.prepare(cell))
+    return cell.alone
 
 
 @app.command("demo")

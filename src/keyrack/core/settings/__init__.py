@@ -198,6 +198,13 @@ class Settings(
         settings._number, settings._settings_of_all = number, self
         return settings
 
+    def direct_address(self, dsn: str) -> str:
+        """The address of the database at `dsn` without PgBouncer.
+
+        `dsn` may be that of the embedded database.
+        """
+        return dsn if self.database_url is None else self.database_direct_url or dsn
+
     @property
     def metrics_at(self) -> tuple[str, int] | None:
         """The address and the port of `metrics`."""
@@ -241,3 +248,13 @@ class Cell:
     number: int
     name: str
     settings: Settings
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether the installation has further cells."""
+        return self.number > 0 or bool(self.settings.cells)
+
+    @property
+    def alone(self) -> Settings:
+        """Settings of a process for this cell alone."""
+        return self.settings.for_main_cell() if self.settings.cells else self.settings

@@ -15,7 +15,7 @@ from keyrack.db.cell_identity import CellIdentity, number_cell
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.db.schema_version import SchemaState
-from keyrack.ops.cells.connection import direct_address, reading
+from keyrack.ops.cells.connection import reading
 from keyrack.ops.doctor.database import MINOR
 
 FIRST_WITH_CELLS = "0081"  # the revision that has the table `cell`
@@ -43,7 +43,7 @@ async def inspect(settings: Settings, main: Database) -> Candidate:
     Raises `CellNotAdded`, `SchemaError`, `MasterKeyError` and the errors of asyncpg.
     """
     dsn = settings.database_url or ""
-    status = await schema_version.read_schema_state(direct_address(settings, dsn), settings)
+    status = await schema_version.read_schema_state(settings.direct_address(dsn), settings)
     async with main.transaction() as locking, reading(settings, dsn) as connection:
         await locking.execute(LOCK, SAME)
         if not await connection.fetchval(TRY_LOCK, SAME):
@@ -70,7 +70,7 @@ async def add(cell: Cell, main: Database) -> bool:
     if before.identity is not None:
         async with reading(settings, dsn) as connection:
             await cell_identity.require_numberable(connection, cell.number)
-    await schema_version.migrate(direct_address(settings, dsn), settings)
+    await schema_version.migrate(settings.direct_address(dsn), settings)
     database = await Database.connect(dsn, settings, application="keyrack command", size=2)
     try:
         await number_cell(database, cell.number, cell.name)

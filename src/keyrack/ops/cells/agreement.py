@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -14,11 +13,11 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.bootstrap import check_master_key
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.schema_version import SchemaState
-from keyrack.ops.cells.connection import reading
 from keyrack.ops.doctor.cell_range import examine_identity
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
+ALL = "all"  # subject of the checks that compare cells
 MOST = 20  # findings of one kind
 AT_ONCE = 128  # rows that are read at once from each cell
 
@@ -172,20 +171,18 @@ async def common_keys(
             yield key, values
 
 
-async def examine_all(running: Mapping[str, tuple[Cell, str]]) -> dict[str, list[Finding]]:
-    """The findings by cell, and those of all together under `all`.
+async def examine_all(connected: Mapping[str, tuple[Cell, Connection]]) -> dict[str, list[Finding]]:
+    """The findings by cell, and those of all together under `ALL`.
 
-    The argument has each cell with the address of its running database. Raises the errors of asyncpg.
+    The argument has each cell with a connection of `reading`. Raises the errors of asyncpg.
     """
     findings: dict[str, list[Finding]] = {}
-    async with AsyncExitStack() as stack:
-        usable: dict[str, Connection] = {}
-        extensions: dict[str, Sequence[str]] = {}
-        for name, (cell, dsn) in running.items():
-            connection = await stack.enter_async_context(reading(cell.settings, dsn))
-            findings[name] = await examine_cell(connection, cell)
-            extensions[name] = await connection.fetchval(EXTENSIONS)
-            if findings[name][0].level == 0:  # its schema is that of this release
-                usable[name] = connection
-        findings["all"] = [*examine_extensions(extensions), *await examine_shared_keys(usable)]
+    usable: dict[str, Connection] = {}
+    extensions: dict[str, Sequence[str]] = {}
+    for name, (cell, connection) in connected.items():
+        findings[name] = await examine_cell(connection, cell)
+        extensions[name] = await connection.fetchval(EXTENSIONS)
+        if findings[name][0].level == 0:  # its schema is that of this release
+            usable[name] = connection
+    findings[ALL] = [*examine_extensions(extensions), *await examine_shared_keys(usable)]
     return findings

@@ -39,7 +39,8 @@ from unnest($1::integer[], $2::text[]) s (user_id, password_hash) where p.user_i
 async def share_in_target(source: Side, target: Side, customer: int) -> None:
     """Register the other cells of the moved persons in the target.
 
-    It runs in the target's transaction without triggers."""
+    It runs in the target's transaction without triggers.
+    """
     users: list[int] = await source.fetchval(USERS, customer)
     others = await source.fetch(CELLS, users, target.cell.number)
     await target.execute(SHARE, users)

@@ -100,7 +100,7 @@ async def _inside(connection: Connection, cell: Cell, picture: StatusSnapshot) -
                     "rights", str(error), "Change the owner with `alter database ... owner to ...` or `reassign owned`."
                 )
             )
-        if cell.number > 0 or settings.cells:
+        if cell.is_one_of_several:
             lines += await examine_identity(connection, cell)
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection, settings)

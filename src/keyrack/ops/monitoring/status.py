@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +21,8 @@ from keyrack.db.connection import UNREACHABLE, Connection, unreachable
 from keyrack.db.embedded import locks, wal_archiving
 from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
-from keyrack.db.replication.primary_connector import PrimaryConnector, hosts_of
+from keyrack.db.read_only_session import read_only_session
+from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.ops.backups.repository import BackupError, BackupRepository
 from keyrack.ops.monitoring.backlog import Backlog, backlog
 from keyrack.ops.monitoring.failing_webhooks import SHOWN, FailingWebhook, addresses, failing, given_up
@@ -116,22 +116,12 @@ def address(settings: Settings) -> str:
     return settings.database_direct_url or settings.database_url or EmbeddedServer(settings.state).dsn
 
 
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
+def opened(settings: Settings) -> AbstractAsyncContextManager[asyncpg.Connection]:
     """A connection without PgBouncer, in a read-only transaction.
 
     An embedded server must run already. Raises the errors of asyncpg.
     """
-    raw = await PrimaryConnector(address(settings), settings).connect(
-        server_settings={"application_name": APPLICATION},
-        statement_cache_size=settings.statement_cache,
-        command_timeout=LONGEST,
-    )
-    try:
-        await raw.execute(BEGIN)
-        yield raw
-    finally:
-        raw.terminate()
+    return read_only_session(address(settings), settings, application=APPLICATION, seconds=LONGEST, begin=BEGIN)
 
 
 def _on_this_machine(settings: Settings, picture: StatusSnapshot) -> None:
