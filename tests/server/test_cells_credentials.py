@@ -258,7 +258,7 @@ def test_a_credential_is_503_while_a_cell_is_away_that_may_have_it(
         for kind in away:
             _, method, path, options = UNKNOWN[kind]
             # A miss from before the cut counts for a moment
-            eventually(lambda: call(people[0], method, path, **options).status_code == 503, kind)
+            eventually(lambda: call(people[0], method, path, **options).status_code == 503, kind)  # noqa: B023
         with people[0].browser() as browser:
             assert browser.get(f"/{people[0].customer}/cars").status_code == 200
         for path in ("/console/sign-in", "/drive/", "/docs", "/health/live", "/v3"):
