@@ -18,12 +18,11 @@ from tests.support.people import Person, http_client
 from tests.support.servers import DEADLINE, eventually, free_port
 from tests.upgrades import releases
 
-# Long timeouts and high limits, so that a busy machine causes no failed request. The names are the old ones, because
-# the previous release knows no others. The new one accepts them
+# Long timeouts and high limits, so that a busy machine causes no failed request. Both releases know the names
 PATIENT = {
-    "KEYRACK_READ_TIMEOUT": "60",
-    "KEYRACK_SHARE_SECONDS": "60",
-    "KEYRACK_HOLD_SECONDS": "60",
+    "KEYRACK_STATEMENT_TIMEOUT_SECONDS": "60",
+    "KEYRACK_DB_QUEUE_TIMEOUT_SECONDS": "60",
+    "KEYRACK_LOCK_TIMEOUT_SECONDS": "60",
     "KEYRACK_ASSIGNMENT_RATE": "100000",
     "KEYRACK_ASSIGNMENT_BURST": "10000",
 }

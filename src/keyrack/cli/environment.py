@@ -1,4 +1,4 @@
-"""The settings of a command, and warnings about unknown and old names."""
+"""The settings of a command, and warnings about unknown names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import (
     SUPERVISED,
     ConfigurationError,
-    DuplicateSettingError,
+    OldNameError,
     SecretFileError,
     Settings,
     explain,
     is_secret,
     origins_of,
-    rename_notes,
     unknown,
     variable,
 )  # fmt: skip
@@ -35,12 +34,12 @@ def read_settings(state: Path | None = None) -> Settings:
             for name in [str(e["loc"][0])]
         )
         raise CommandFailed(f"A setting is not valid. {wrong}") from None
-    except (SecretFileError, ConfigurationError, DuplicateSettingError) as error:
+    except (SecretFileError, ConfigurationError, OldNameError) as error:
         raise CommandFailed(str(error)) from None
 
 
 def warn_of_names() -> None:
-    """Warn on standard error about unknown variables and old names of settings.
+    """Warn on standard error about unknown variables.
 
     The child process of a supervisor does not repeat the warning of its parent.
     """
@@ -50,8 +49,6 @@ def warn_of_names() -> None:
         hint = f"Did you mean {meant}?" if meant else "See docs/settings.md."
         typer.echo(f"keyrack: {name} is not a setting and has no effect. {hint}", err=True)
         del os.environ[name]  # child processes do not repeat the warning
-    for note in rename_notes(Settings):
-        typer.echo(f"keyrack: {note}", err=True)
 
 
 def configured_in(name: str) -> str:
@@ -68,5 +65,5 @@ def given(name: str) -> str:
         return by_file
     origin = origins_of(Settings)[name]
     if origin.kind == "configuration":
-        return f"{origin.where}, {origin.old_name or name}"
-    return origin.old_name or variable(name)
+        return f"{origin.where}, {name}"
+    return variable(name)

@@ -16,9 +16,10 @@ from keyrack.db.replication.primary_connector import PrimaryConnector
 async def read_only_session(
     address: str, settings: Settings, *, application: str, seconds: float, begin: LiteralString
 ) -> AsyncGenerator[asyncpg.Connection]:
-    """A connection in a transaction that begins with `begin`, and is dropped at the end.
+    """A connection in a transaction, which is rolled back at the end.
 
-    `seconds` is the maximum duration of a statement. Raises the errors of asyncpg.
+    `begin` is its first statement, and `seconds` the maximum duration of a statement. Raises the errors of
+    asyncpg.
     """
     raw = await PrimaryConnector(address, settings).connect(
         server_settings={"application_name": application},

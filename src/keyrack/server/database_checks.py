@@ -12,7 +12,7 @@ from keyrack.db.schema_version import SchemaState, SchemaStatus
 
 
 async def check_before_migration(dsn: str, settings: Settings, status: SchemaStatus) -> None:
-    """Check before a migration the conditions that would stop the process after it.
+    """Check before a migration what would stop the process after it.
 
     A current schema is left to `check_database`. Raises `MasterKeyError`, `SchemaError`.
     """

@@ -149,16 +149,11 @@ def test_drivers_without_mail_are_a_warning(house: House) -> None:
         house.sql.execute("delete from person")
 
 
-def test_an_old_name_of_a_setting_is_a_warning(house: House) -> None:
-    (found,) = house.checks(KEYRACK_STOP_DELAY="3")["names"]
-    assert found == (
-        "warning", "KEYRACK_STOP_DELAY is now KEYRACK_SHUTDOWN_DELAY_SECONDS; the old name stops working in 0.4."
-    )  # fmt: skip
-
-
 def test_an_invalid_setting_is_a_fault(house: House) -> None:
     status, found = told({"KEYRACK_POOL_SIZE": "many"})
     assert status == 2 and found["settings"][0][1].startswith("A setting is not valid. KEYRACK_POOL_SIZE: ")
+    status, found = told({"KEYRACK_STOP_DELAY": "3"})
+    assert status == 2 and found["settings"][0][1].startswith("KEYRACK_STOP_DELAY is the old name of ")
 
 
 def test_a_wrong_or_missing_master_key_is_a_fault(house: House, tmp_path: Path) -> None:

@@ -67,7 +67,6 @@ def _rows() -> list[dict[str, Any]]:
             "value": printable(getattr(values, name)),
             "from": origins[name].kind,
             "where": origins[name].where,
-            "old_name": origins[name].old_name,
             "default": printable(field.get_default(call_default_factory=True)),
             "meaning": field.description,
         }
@@ -76,10 +75,7 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _where(row: dict[str, Any]) -> str:
-    where = row["where"] or row["from"]
-    if row["old_name"] is None:
-        return where
-    return f"{where} (old name)" if row["old_name"] == where else f"{where} (old name {row['old_name']})"
+    return row["where"] or row["from"]
 
 
 def _one(rows: list[dict[str, Any]], wanted: str) -> CommandResult:

@@ -32,17 +32,10 @@ from keyrack.core.settings.maps import Maps
 from keyrack.core.settings.monitoring import Monitoring, where
 from keyrack.core.settings.offline_keys import Keys
 from keyrack.core.settings.origins import origins
-from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, printable, rename_notes, unknown
+from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, printable, unknown
 from keyrack.core.settings.queries import Lists
 from keyrack.core.settings.rate_limits import Callers
-from keyrack.core.settings.renamed import (
-    OLD_NAMES,
-    REMOVED,
-    REMOVED_IN,
-    RENAMED,
-    DuplicateSettingError,
-    RenamedVariables,
-)
+from keyrack.core.settings.renamed import RENAMED, OldNameError, OldVariables
 from keyrack.core.settings.secret_files import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.core.settings.sessions import Sessions
 from keyrack.core.settings.sso import Federation
@@ -54,15 +47,12 @@ from keyrack.core.settings.worker import Work
 
 __all__ = [
     "ESSENTIAL",
-    "OLD_NAMES",
-    "REMOVED",
-    "REMOVED_IN",
     "RENAMED",
     "SUPERVISED",
     "Cell",
     "CellSettings",
     "ConfigurationError",
-    "DuplicateSettingError",
+    "OldNameError",
     "Origin",
     "SecretFileError",
     "Settings",
@@ -73,7 +63,6 @@ __all__ = [
     "nearest",
     "origins_of",
     "printable",
-    "rename_notes",
     "section_titles",
     "sections",
     "unknown",
@@ -131,7 +120,7 @@ class Settings(
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The sources by precedence: call, secret files, environment, configuration file."""
         return (
-            init_settings, SecretFiles(settings_cls), env_settings, RenamedVariables(settings_cls),
+            init_settings, SecretFiles(settings_cls), env_settings, OldVariables(settings_cls),
             ConfigurationFile(settings_cls),
         )  # fmt: skip
 

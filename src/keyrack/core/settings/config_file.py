@@ -20,7 +20,7 @@ from typing import Any, cast
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from keyrack.core.settings.renamed import REMOVED, RENAMED
+from keyrack.core.settings.renamed import RENAMED, rename_note
 from keyrack.core.settings.secret_files import ENDING, is_secret, read
 
 VARIABLE = "KEYRACK_CONFIG"
@@ -37,14 +37,10 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value of the file, as text, with its line and its key. Tables are text in JSON.
-
-    The key differs from the name of the setting if the file uses an old name.
-    """
+    """A value of the file, as text, with its line. Tables are text in JSON."""
 
     value: str
     line: int
-    name: str
 
 
 def named() -> Path | None:
@@ -68,7 +64,7 @@ def section_titles(settings: type[BaseSettings]) -> dict[str, str]:
 
 
 def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
-    """The file's entries by setting, with secret files and removed settings.
+    """The file's entries by setting, with secret files.
 
     Raises `ConfigurationError`.
     """
@@ -81,8 +77,6 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
     for name, field in settings.model_fields.items():
         if is_secret(field):
             places[name + ENDING] = places[name]
-    places |= {old: places[new] for old, new in RENAMED.items()}
-    places |= REMOVED
     entry_by_name: dict[str, Entry] = {}
     for section, values in _by_section(whole, path, set(places.values())):
         for name, value in values.items():
@@ -93,10 +87,9 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
             if section and section != places[name]:
                 right = f"into the section [{places[name]}]" if places[name] else "above the first section"
                 raise ConfigurationError(f"{at}: {name} is in the section [{section}]. Move it {right}.")
-            setting = RENAMED.get(name, name)
-            if setting in entry_by_name:
-                raise ConfigurationError(_twice(path, entry_by_name[setting], name, line))
-            entry_by_name[setting] = Entry(_plain(value, f"{at}: {name}"), line, name)
+            if name in entry_by_name:
+                raise ConfigurationError(f"{at}: {name} appears twice.")
+            entry_by_name[name] = Entry(_plain(value, f"{at}: {name}"), line)
     _check_secrets(path, entry_by_name, settings.model_fields)
     return {name: entry for name, entry in entry_by_name.items() if entry.value}
 
@@ -125,8 +118,6 @@ class ConfigurationFile(PydanticBaseSettingsSource):
             return {}
         values: dict[str, Any] = {}
         for name, entry in entries(path, self.settings_cls).items():
-            if name in REMOVED:
-                continue
             setting = name.removesuffix(ENDING) if name not in self.settings_cls.model_fields else name
             if setting in self.current_state or (setting in KEYS and KEYS & self.current_state.keys()):
                 continue
@@ -162,19 +153,11 @@ def _by_section(whole: Mapping[str, Any], path: Path, sections: set[str]) -> Ite
             yield name, value
 
 
-def _twice(path: Path, first: Entry, name: str, line: int) -> str:
-    if first.name == name:
-        return f"{path}, line {line}: {name} appears twice."
-    old = name if name in RENAMED else first.name
-    return (
-        f"{path}: {first.name} in line {first.line} and {name} in line {line} are the same setting. "
-        f"Remove {old}, the old name."
-    )
-
-
 def _unknown(name: str, names: Iterable[str]) -> str:
+    if name in RENAMED:
+        return rename_note(name, RENAMED[name])
     bare = name.lower().removeprefix("keyrack_")
-    others = [candidate for candidate in names if candidate not in (ITSELF, *REMOVED)]
+    others = [candidate for candidate in (*names, *RENAMED) if candidate != ITSELF]
     meant = bare if bare in others else nearest(bare, others)
     meant = RENAMED.get(meant, meant) if meant else None
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.config_file import KEYS, VARIABLE, entries, masked, named, nearest
-from keyrack.core.settings.renamed import OLD_NAMES, REMOVED, RENAMED, old_variables, removal_note, rename_note
+from keyrack.core.settings.renamed import RENAMED
 from keyrack.core.settings.secret_files import ENDING, is_secret, variable
 
 PREFIX = "KEYRACK_"
@@ -33,11 +33,10 @@ OTHERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a setting: its kind, its name, and an old name of the setting."""
+    """The source of a setting: its kind and its name."""
 
     kind: Literal["default", "environment", "file", "configuration"]
     where: str | None = None
-    old_name: str | None = None
 
 
 DEFAULT = Origin("default")
@@ -46,10 +45,9 @@ DEFAULT = Origin("default")
 def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
     """The origin of each setting: the source with the highest precedence that sets it.
 
-    Raises `ConfigurationError`, `DuplicateSettingError`.
+    Raises `ConfigurationError`.
     """
     given = {name.upper(): value for name, value in os.environ.items() if value}
-    old = old_variables()
     path = named()
     written = {} if path is None else entries(path, settings)
     origins: dict[str, Origin] = {}
@@ -59,16 +57,10 @@ def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
             origins[name] = Origin("file", f"{given[by_file]}, by {by_file}")
         elif variable(name) in given:
             origins[name] = Origin("environment", variable(name))
-        elif OLD_NAMES.get(name) in old:
-            by_old = variable(OLD_NAMES[name])
-            origins[name] = Origin("environment", by_old, by_old)
         elif name in KEYS and any(variable(key) in given for key in KEYS):
             origins[name] = DEFAULT
         elif name in written:
-            entry = written[name]
-            origins[name] = Origin(
-                "configuration", f"{path}:{entry.line}", entry.name if entry.name in RENAMED else None
-            )
+            origins[name] = Origin("configuration", f"{path}:{written[name].line}")
         elif name + ENDING in written:
             entry = written[name + ENDING]
             origins[name] = Origin("file", f"{entry.value}, by {path}:{entry.line}")
@@ -97,33 +89,7 @@ def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dic
     }
     renamed = {variable(old): variable(new) for old, new in RENAMED.items()}
     names = known_variables | renamed.keys()
-    passed = names | OTHERS | {variable(name) for name in REMOVED}
+    passed = names | OTHERS
     strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in passed]
     meant = {name: nearest(name.upper(), names - {VARIABLE}) for name in sorted(strange)}
     return {name: renamed.get(suggestion, suggestion) if suggestion else None for name, suggestion in meant.items()}
-
-
-def rename_notes(settings: type[BaseSettings]) -> list[str]:
-    """A warning for each old name and each removed setting in use.
-
-    It covers the environment and the configuration file. Raises `ConfigurationError`, `DuplicateSettingError`.
-    """
-    given = old_variables()
-    path = named()
-    written = {} if path is None else entries(path, settings)
-    notes: list[str] = []
-    for old, new in RENAMED.items():
-        entry = written.get(new)
-        if old in given:
-            note = rename_note(variable(old), variable(new))
-            # The release that ignores the variable will silently use the value in the file
-            notes.append(f"{note} It overrides {entry.name} in {path}, line {entry.line}." if entry else note)
-        if entry is not None and entry.name == old:
-            notes.append(f"{path}, line {entry.line}: {rename_note(old, new)}")
-    variables = {name.upper() for name, value in os.environ.items() if value}
-    for name in REMOVED:
-        if variable(name) in variables:
-            notes.append(removal_note(variable(name)))
-        if name in written:
-            notes.append(f"{path}, line {written[name].line}: {removal_note(name)}")
-    return notes

@@ -1,7 +1,7 @@
-"""Renamed and removed settings, whose names work for one more release.
+"""Settings whose old names are rejected.
 
-`RENAMED` and `REMOVED` are the only lists. Environment variables, keys of the configuration file, warnings and hints
-follow from them. The release `REMOVED_IN` removes their rows.
+An operator who has set a limit or a network by an old name believes that it is in force. So the name is an error, and
+its text has the new one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 from keyrack.core.settings.secret_files import variable
-
-REMOVED_IN = "0.4"
 
 RENAMED: Mapping[str, str] = {
     "access_seconds": "auth_cache_max_staleness_seconds",
@@ -89,63 +87,30 @@ RENAMED: Mapping[str, str] = {
     "webhook_refused": "webhook_denied_networks",
     "webhook_waiting": "webhook_max_pending",
 }
-# Settings without an effect, each with its former section of the configuration file
-REMOVED: Mapping[str, str] = {
-    "max_passkey_challenges": "sessions",
-    "max_pending_sso_logins": "federation",
-    "provider_sign_ins": "federation",
-    "sign_in_challenges": "sessions",
-}
-OLD_NAMES: Mapping[str, str] = {new: old for old, new in RENAMED.items()}
 
 
-class DuplicateSettingError(ValueError):
-    """The environment has both the old and the new name of a setting."""
+class OldNameError(ValueError):
+    """The environment has the old name of a setting. The text has all of them."""
 
 
-class RenamedVariables(PydanticBaseSettingsSource):
-    """Reads environment variables that have the old name of a setting."""
+class OldVariables(PydanticBaseSettingsSource):
+    """Reads nothing, and rejects environment variables with the old name of a setting."""
 
     def __call__(self) -> dict[str, Any]:
-        """Raises `DuplicateSettingError`."""
-        values: dict[str, Any] = {}
-        for old, value in old_variables().items():
-            if RENAMED[old] not in self.current_state:
-                values[RENAMED[old]] = value
-        return values
+        """Raises `OldNameError`."""
+        given = {name.upper() for name, value in os.environ.items() if value}
+        if old := {variable(name): variable(new) for name, new in RENAMED.items() if variable(name) in given}:
+            raise OldNameError(" ".join(rename_note(name, new) for name, new in old.items()))
+        return {}
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return None, field_name, False  # `__call__` reads all of them
-
-
-def old_variables() -> dict[str, str]:
-    """The environment's values by the old names of settings. Raises `DuplicateSettingError`."""
-    given = {name.upper(): value for name, value in os.environ.items() if value}
-    values: dict[str, str] = {}
-    for old, new in RENAMED.items():
-        if variable(old) in given:
-            if variable(new) in given:
-                raise DuplicateSettingError(
-                    f"{variable(old)} and {variable(new)} are the same setting, and both are in the environment. "
-                    f"Remove {variable(old)}, the old name."
-                )
-            values[old] = given[variable(old)]
-    return values
+        return None, field_name, False  # there is none
 
 
 def rename_note(old: str, new: str) -> str:
-    """The warning about an old name.
+    """The text about an old name.
 
     >>> rename_note("KEYRACK_POOL", "KEYRACK_POOL_SIZE")
-    'KEYRACK_POOL is now KEYRACK_POOL_SIZE; the old name stops working in 0.4.'
+    'KEYRACK_POOL is the old name of KEYRACK_POOL_SIZE, and has no effect. Rename it.'
     """
-    return f"{old} is now {new}; the old name stops working in {REMOVED_IN}."
-
-
-def removal_note(name: str) -> str:
-    """The warning about a setting that was removed.
-
-    >>> removal_note("KEYRACK_PROVIDER_SIGN_INS")
-    'KEYRACK_PROVIDER_SIGN_INS no longer has an effect. Remove it; 0.4 does not know the name.'
-    """
-    return f"{name} no longer has an effect. Remove it; {REMOVED_IN} does not know the name."
+    return f"{old} is the old name of {new}, and has no effect. Rename it."

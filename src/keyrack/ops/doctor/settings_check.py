@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
-from keyrack.core.settings import Settings, rename_notes, unknown
+from keyrack.core.settings import Settings, unknown
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.doctor.result import failure, ok, warning
@@ -29,10 +29,7 @@ def _names() -> Iterator[Finding]:
     for name, meant in strange.items():
         action = f"Did you mean {meant}?" if meant else "Remove it. docs/settings.md lists all settings."
         yield warning("names", f"{name} is not a setting and has no effect.", action)
-    notes = rename_notes(Settings)
-    for note in notes:
-        yield warning("names", note, "Rename or remove it. docs/upgrading-to-0.3.md lists all of them.")
-    if not strange and not notes:
+    if not strange:
         yield ok("names", "every KEYRACK_ variable in the environment is known")
 
 
