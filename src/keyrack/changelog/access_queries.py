@@ -148,9 +148,11 @@ select t.change_id, row_to_json(x)::text as item from (
     select t.* from change t where t.customer_id = :customer and t.resource = things.resource
     and t.resource_id = things.id and t.recorded_at >= :since and t.recorded_at < :until
     and t.change_id <= :last{change} offset 0) c
-  order by abs(extract(epoch from c.recorded_at - :place::timestamptz)), c.change_id limit :events
+  order by greatest(c.recorded_at - :place::timestamptz, :place - c.recorded_at), c.change_id limit :events
 ) t, lateral (select {members}) x"""
-_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - :place::timestamptz)), t.change_id"
+_BY_NEARNESS: LiteralString = (
+    " order by greatest(t.recorded_at - :place::timestamptz, :place - t.recorded_at), t.change_id"
+)
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
 EVENTS_OF: dict[Thing, LiteralString] = {
