@@ -236,9 +236,10 @@ def test_the_nearest_changes_come_from_all_partitions(carol: Person, sql: Sql) -
     border = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     sql.execute("select make_changes($1)", (border - timedelta(days=1)).date())
     sql.execute("update custody_log set since = $2 where customer_id = $1", carol.customer, border - timedelta(days=9))
+    middle = carol.get("/changes?$filter=resource eq 'car'").json()[EVENTS // 2]["id"]
     sql.execute(
-        "update change set class = 1 + change_id % 4, recorded_at = $2 + (change_id - 60) / 3 * interval '20 minutes'"
-        " where customer_id = $1 and resource = 'car'", carol.customer, border,
+        "update change set class = 1 + change_id % 4, recorded_at = $2::timestamptz + (change_id - $3) / 3"
+        " * interval '20 minutes' where customer_id = $1 and resource = 'car'", carol.customer, border, middle,
     )  # fmt: skip
     partitions = "select distinct tableoid::regclass::text from change where customer_id = $1 and resource = 'car'"
     assert len(sql.rows(partitions, carol.customer)) == 8
