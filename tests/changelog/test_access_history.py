@@ -227,6 +227,65 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
     assert (found["events"], found["moreEvents"]) == (changes[11 : EVENTS + 11], False)
 
 
+def test_the_nearest_changes_come_from_all_partitions(carol: Person, sql: Sql) -> None:
+    """The log is partitioned by retention class and month. Changes of the same time are ordered by their numbers."""
+    car = carol.car()
+    for number in range(EVENTS + 20):
+        sql.execute("update car set vin = $3 where customer_id = $1 and car_id = $2", carol.customer, car, str(number))
+    access(carol, f"/cars/{car}")
+    border = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    sql.execute("select make_changes($1)", (border - timedelta(days=1)).date())
+    sql.execute("update custody_log set since = $2 where customer_id = $1", carol.customer, border - timedelta(days=9))
+    middle = carol.get("/changes?$filter=resource eq 'car'").json()[EVENTS // 2]["id"]
+    sql.execute(
+        "update change set class = 1 + change_id % 4, recorded_at = $2::timestamptz + (change_id - $3) / 3"
+        " * interval '20 minutes' where customer_id = $1 and resource = 'car'", carol.customer, border, middle,
+    )  # fmt: skip
+    partitions = "select distinct tableoid::regclass::text from change where customer_id = $1 and resource = 'car'"
+    assert len(sql.rows(partitions, carol.customer)) == 8
+    changes = carol.get("/changes?$filter=resource eq 'car'").json()
+
+    def nearest(at: datetime) -> list[Any]:
+        near = sorted(changes, key=lambda one: (abs(datetime.fromisoformat(one["recordedTime"]) - at), one["id"]))
+        return sorted(near[:EVENTS], key=lambda one: one["id"])
+
+    for at in (border, border - timedelta(hours=5)):
+        found = access(carol, f"/cars/{car}", at=stamp(at))
+        assert (found["events"], found["moreEvents"]) == (nearest(at), True)
+    found = between(carol, f"/cars/{car}", stamp(border - timedelta(days=1)), stamp(border))
+    before = [one for one in changes if datetime.fromisoformat(one["recordedTime"]) < border]
+    assert (found["events"], found["moreEvents"]) == (before, False)
+
+
+def test_periods_are_split_where_the_box_of_their_own_car_changed(carol: Person, sql: Sql) -> None:
+    first, second = carol.user(), carol.user()
+    car, other = carol.car(), carol.car()
+    box, other_box = carol.box_in(car), carol.box_in(other)
+    for user in (first, second):
+        carol.assignment(car, user)
+    carol.assignment(other, first)
+    access(carol, f"/cars/{car}")
+    begins = sql.value(NOW)
+    service = sql.value("select service_id from service where customer_id = $1 and product_id = $2",
+                        carol.customer, box)  # fmt: skip
+    for change in ("update service set product_id = null", "update product set car_id = null"):
+        sql.execute(change + " where customer_id = $1 and product_id = $2", carol.customer, box)
+        access(carol, f"/cars/{car}")
+    split, whole = [(box, service), (box, None), (None, None)], [(other_box, None)]
+    for path, expected in (
+        (f"/cars/{car}", {(car, first): split, (car, second): split}),
+        (f"/users/{first}", {(car, first): split, (other, first): whole}),
+    ):
+        rows = between(carol, path, stamp(begins), FUTURE)["assigned"]
+        assert rows == sorted(rows, key=lambda row: (datetime.fromisoformat(row["since"]), row["assignmentId"]))
+        assert {(row["carId"], row["userId"]) for row in rows} == expected.keys()
+        for pair, parts in expected.items():
+            of = [row for row in rows if (row["carId"], row["userId"]) == pair]
+            services = [row["serviceId"] if row["boxId"] == box else None for row in of]
+            assert list(zip([row["boxId"] for row in of], services, strict=True)) == parts
+            assert [row["until"] for row in of] == [*[row["since"] for row in of[1:]], None]
+
+
 # Errors
 
 

@@ -60,7 +60,7 @@ _COUNTS: LiteralString = """
   (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
   (12, '6000 years'), (13, '6000 years')) l (span, reach)
 cross join lateral (
-  select * from custody c where c.customer_id = :customer and c.span = l.span and c.ended > c.began
+  select c.*, c as period from custody c where c.customer_id = :customer and c.span = l.span and c.ended > c.began
   and c.began > :since::timestamptz - l.reach and c.began < :until::timestamptz and c.ended > :since and {pair}"""
 
 
@@ -90,19 +90,31 @@ _AT: LiteralString = _SHOWN + " s.since, nullif(s.until, 'infinity') as until fr
 _AT_END: LiteralString = (
     " s cross join lateral (select :since::timestamptz as at) p" + _FITTED + " order by s.began, s.stretch_id"
 )
-# A period, split where its box or service changed
-_OVER: LiteralString = _SHOWN + " p.at as since, nullif(p.until, 'infinity') as until from "
-_OVER_END: LiteralString = """ s cross join lateral (
+# Periods, split where the box or service changed. A car has many periods, so the times of these changes are read once
+# for each car
+_OVER: LiteralString = (
+    _SHOWN
+    + """ p.at as since, nullif(p.until, 'infinity') as until from (
+  select car_id, array_agg(period) as periods from """
+)
+_OVER_END: LiteralString = """ c group by car_id) c
+cross join lateral (
+  select array(
+    select t.at from fitting f, unnest(array[f.known_from, f.known_until]) t (at)
+    where f.customer_id = :customer and f.kind = 'box' and f.place_id = c.car_id
+    union
+    select t.at from fitting f cross join lateral (
+      select g.known_from, g.known_until from fitting g
+      where g.customer_id = :customer and g.kind = 'service' and g.place_id = f.part_id offset 0) g,
+      unnest(array[g.known_from, g.known_until]) t (at)
+    where f.customer_id = :customer and f.kind = 'box' and f.place_id = c.car_id) as times offset 0
+) f
+cross join lateral unnest(c.periods) s
+cross join lateral (
   select q.at, coalesce(lead(q.at) over (order by q.at), s.ended) as until from (
     select s.began as at
-    union
-    select t.at from fitting f, unnest(array[f.known_from, f.known_until]) t (at)
-    where f.customer_id = :customer and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended
-    union
-    select t.at from fitting f join fitting g on g.customer_id = :customer and g.kind = 'service'
-      and g.place_id = f.part_id, unnest(array[g.known_from, g.known_until]) t (at)
-    where f.customer_id = :customer and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began
-      and t.at < s.ended) q
+    union all
+    select t.at from unnest(f.times) t (at) where t.at > s.began and t.at < s.ended) q
 ) p""" + _FITTED + " where p.at < :until and p.until > :since order by p.at, s.stretch_id limit :most"  # fmt: skip
 
 FIRST: LiteralString = "c.began, c.stretch_id"
@@ -116,7 +128,7 @@ OVER: dict[Thing, LiteralString] = {
 }
 
 # The changes nearest to `:place`: of the car or user itself, its assignments, the boxes of their cars, and their
-# services
+# services. They are ordered once, and not for each of these things. `offset 0` keeps the lookups by the index
 _EVENTS: LiteralString = """), boxes as (
   select distinct f.part_id from cars c join fitting f on f.customer_id = :customer and f.kind = 'box'
     and f.place_id = c.car_id
@@ -135,11 +147,12 @@ select t.change_id, row_to_json(x)::text as item from (
   select c.* from things, lateral (
     select t.* from change t where t.customer_id = :customer and t.resource = things.resource
     and t.resource_id = things.id and t.recorded_at >= :since and t.recorded_at < :until
-    and t.change_id <= :last{change}
-    order by abs(extract(epoch from t.recorded_at - :place::timestamptz)), t.change_id limit :events) c
-  order by abs(extract(epoch from c.recorded_at - :place::timestamptz)), c.change_id limit :events
+    and t.change_id <= :last{change} offset 0) c
+  order by greatest(c.recorded_at - :place::timestamptz, :place - c.recorded_at), c.change_id limit :events
 ) t, lateral (select {members}) x"""
-_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - :place::timestamptz)), t.change_id"
+_BY_NEARNESS: LiteralString = (
+    " order by greatest(t.recorded_at - :place::timestamptz, :place - t.recorded_at), t.change_id"
+)
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
 EVENTS_OF: dict[Thing, LiteralString] = {
