@@ -98,7 +98,10 @@ class Comparison:
         _refuse_different(different, source, target)
 
     async def prepare(self, source: Side, target: Side) -> None:
-        """Run the statements of changed rows without a key, so that both sessions know them."""
+        """Prepare the statements of changed rows in both sessions.
+
+        They run without a key, since a first run takes longer.
+        """
         for query in self.queries:
             await asyncio.gather(query.sum_of_keys(source, "[]"), query.sum_of_keys(target, "[]"))
 

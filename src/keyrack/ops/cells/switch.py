@@ -55,8 +55,8 @@ async def switch_target(source: Side, target: Side, move: UUID, customer: int) -
 async def rehearse_switch(source: Side, target: Side, move: UUID, customer: int) -> None:
     """Run the statements of `switch_target`, and roll them back.
 
-    What would fail fails before writes are held. The sessions then know the tables, so that the switch is fast. Raises
-    like `switch_target`. It gives up if another transaction has locked a row.
+    Errors show before writes are held, and the sessions load what they need of the tables, so that the switch is fast.
+    Raises like `switch_target`. It gives up if another transaction has locked a row. Sequences stay advanced.
     """
     with suppress(_Rehearsed, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         async with target.transaction(has_triggers=False):
