@@ -18,7 +18,8 @@ select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name:
     c.name::regclass, c.list, c.list) as insert
 from (
   select w.name, replace(w.condition, '$1', ($4::integer)::text) as condition, w.place,
-    array_agg(attname::text order by attname) as columns, string_agg(quote_ident(attname), ', ' order by attname) as list
+    array_agg(attname::text order by attname) as columns,
+    string_agg(quote_ident(attname), ', ' order by attname) as list
   from unnest($1::text[], $2::text[], $3::text[]) with ordinality w (name, condition, own_id, place)
   join pg_attribute on attrelid = w.name::regclass and attnum > 0 and not attisdropped
     and attname is distinct from w.own_id
