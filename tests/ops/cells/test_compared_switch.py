@@ -52,13 +52,13 @@ def is_copied(step: Mapping[str, Any]) -> bool:
 
 
 def is_released(step: Mapping[str, Any]) -> bool:
-    """Whether the first hold has ended, and the comparison of its snapshots begins."""
+    """Whether the first hold has ended; the comparison of all rows follows."""
     return step["step"] == "released"
 
 
 @contextmanager
 def as_replication(cell: RunningCell) -> Iterator[Sql]:
-    """A session whose writes run the same triggers as those of a subscription."""
+    """A session whose writes run only the triggers of replicated rows."""
     sql = Sql(cell.dsn)
     try:
         sql.execute("set session_replication_role = replica")

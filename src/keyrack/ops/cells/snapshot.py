@@ -1,4 +1,4 @@
-"""A second session of a side, which reads one state of the database."""
+"""A second session of a side that reads a snapshot."""
 
 from __future__ import annotations
 
