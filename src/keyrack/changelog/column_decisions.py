@@ -341,6 +341,11 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "switched_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
         "ended_at": _of(OF_SERVER, NOBODY, CELL_MOVE),
     },
+    "cell_move_changed_row": {
+        "move_id": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "table_name": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "key": _of(OF_SERVER, NOBODY, CELL_MOVE),
+    },
     "change": {
         "class": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
         "customer_id": _of(LOG_OF_SERVER, STAYS, CHANGE_LOG),

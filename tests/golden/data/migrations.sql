@@ -1,4 +1,4 @@
--- 88 revisions, 841 statements
+-- 89 revisions, 843 statements
 
 -- revision 0001: 61 statements
 
@@ -6346,3 +6346,19 @@ begin
 end $$;
 
 create trigger queue_cell after insert on person_cell for each row execute function queue_person_cell();
+
+-- revision 0086: 2 statements
+
+create unlogged table cell_move_changed_row (
+  move_id uuid not null,
+  table_name text not null,
+  key jsonb not null
+);
+
+create function record_changed_row() returns trigger language plpgsql set search_path from current as $$
+begin
+  insert into cell_move_changed_row (move_id, table_name, key)
+  select tg_argv[0]::uuid, tg_argv[1], (select jsonb_object_agg(name, changed -> name) from unnest(tg_argv[2:]) name)
+  from unnest(array[to_jsonb(old), to_jsonb(new)]) changed where changed is not null;
+  return null;
+end $$;

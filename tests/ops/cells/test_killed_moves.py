@@ -24,7 +24,7 @@ from tests.webhooks.receiver import Receiver
 pytestmark = pytest.mark.cluster
 
 MOVES = int(os.environ.get("KEYRACK_CELL_MOVES", "10"))
-STATEMENTS = 500  # roughly those of a move
+STATEMENTS = 800  # roughly those of a move
 UNDONE = 0.2  # share of killed moves that are undone first
 
 

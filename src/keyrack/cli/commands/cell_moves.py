@@ -33,7 +33,7 @@ TEXTS = {
     "copied": "Copied {table} ({tables} of {of}).",
     "held": "Writes are held.",
     "compared": "Compared {table}: {rows} rows.",
-    "switched": "Switched; writes were held for {heldSeconds} s.",
+    "switched": "Switched; writes were held for at most {heldSeconds} s at a time.",
     "released": "The source accepts writes again.",
     "deleted": "Deleted {rows} rows of {table}.",
 }
@@ -62,7 +62,8 @@ def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
                 moved = await customer_move.move_customer(*sides, customer, _reporter(as_json=as_json))
         value = {
             "customer": customer, "from": moved.source, "to": moved.target,
-            "heldSeconds": round(moved.held_seconds, 3), "tables": moved.tables, "rows": moved.rows,
+            "heldSeconds": round(moved.held_seconds, 3), "holds": [round(seconds, 3) for seconds in moved.holds],
+            "tables": moved.tables, "rows": moved.rows,
         }  # fmt: skip
         return CommandResult(
             value,

@@ -8,15 +8,17 @@ from typing import LiteralString
 from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED
 from keyrack.ops.cells.side import Side
 
-# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3, whose ids the target gives
+# For each table $1: the rows `t` with condition $2 of customer $4, without the column $3, whose ids the target gives.
+# Most tables have none, which one statement of all `probe` finds out
 COPIES: LiteralString = """
-select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name::regclass,
-    replace(c.condition, '$1', ($4::integer)::text)) as query,
+select c.name, c.columns, format('select %s from %s t where %s', c.list, c.name::regclass, c.condition) as query,
+  format('select %L where exists (select from %s t where %s)', c.name, c.name::regclass, c.condition) as probe,
   format('create temporary table moved on commit drop as select %s from %s limit 0', c.list, c.name::regclass) as make,
   format('insert into %s (%s) overriding system value select %s from moved on conflict do nothing',
     c.name::regclass, c.list, c.list) as insert
 from (
-  select w.name, w.condition, w.place, array_agg(attname::text order by attname) as columns,
+  select w.name, replace(w.condition, '$1', ($4::integer)::text) as condition, w.place,
+    array_agg(attname::text order by attname) as columns,
     string_agg(quote_ident(attname), ', ' order by attname) as list
   from unnest($1::text[], $2::text[], $3::text[]) with ordinality w (name, condition, own_id, place)
   join pg_attribute on attrelid = w.name::regclass and attnum > 0 and not attisdropped
@@ -52,11 +54,13 @@ async def copy_accounts(source: Side, target: Side, customer: int) -> None:
     tables |= dict.fromkeys(SWITCHED, (OF_CUSTOMER, None))
     conditions, own_ids = zip(*tables.values(), strict=True)
     providers = await _provider_map(source, target)
-    for copy in await source.fetch(COPIES, list(tables), list(conditions), list(own_ids), customer):
+    copies = await source.fetch(COPIES, list(tables), list(conditions), list(own_ids), customer)
+    filled = {row[0] for row in await source.fetch(" union all ".join(copy["probe"] for copy in copies))}
+    for copy in copies:
+        if copy["name"] not in filled:
+            continue
         rows = BytesIO()
         await source.raw.copy_from_query(copy["query"], output=rows)
-        if not rows.tell():
-            continue
         rows.seek(0)
         await target.execute(copy["make"])
         await target.raw.copy_to_table("moved", source=rows, columns=copy["columns"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 from uuid import UUID
 
+from keyrack.ops.cells.changed_rows import end_recording
 from keyrack.ops.cells.guards import remove_guards
 from keyrack.ops.cells.hold import ALONE, release
 from keyrack.ops.cells.plan import customer_tables
@@ -61,6 +62,8 @@ async def undo(source: Side, target: Side, move: UUID, customer: int, report: Re
     await release(source, move, customer)
     report({"step": "released"})
     await end_copying(source, target, customer)
+    for side in (source, target):
+        await end_recording(side, move, customer)
     await remove_guards(source, customer)
     await _delete_rows(target, await customer_tables(target), customer, report)
     await remove_guards(target, customer)
@@ -75,6 +78,8 @@ async def finish(source: Side, target: Side, move: UUID, customer: int, report: 
             f"{source.cell.name}. Restore cell {target.cell.name} first."
         )
     await end_copying(source, target, customer)
+    for side in (source, target):
+        await end_recording(side, move, customer)
     await _delete_persons_and_users(source, customer)
     await _delete_rows(source, await customer_tables(source), customer, report)
     await remove_guards(source, customer)

@@ -2,17 +2,15 @@
 
 1. Check both cells, and record the move in both.
 2. Copy every row, and follow the changes.
-3. Hold the customer's writes, number its changes, wait for the target, and compare both sides.
-4. Switch: the target accepts writes, then the source forgets the customer.
+3. Compare both sides, and let the target accept writes: see `compared_switch`.
+4. Let the source forget the customer.
 
 Each step looks first at what is done already. So a move that was killed continues when it is started again.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -21,18 +19,17 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from keyrack.core.settings import Cell
-from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.cells import cleanup, preflight
-from keyrack.ops.cells.comparison import Comparison, TableSum
+from keyrack.ops.cells.changed_rows import end_recording
+from keyrack.ops.cells.compared_switch import ComparedSwitch
+from keyrack.ops.cells.comparison import TableSum
 from keyrack.ops.cells.guards import guard_accounts, guard_customer, remove_guards
-from keyrack.ops.cells.hold import hold, numbering, release
 from keyrack.ops.cells.months import make_months
 from keyrack.ops.cells.plan import replicated_tables
-from keyrack.ops.cells.replication import Report, begin_copying, end_copying, wait_for_copies, wait_for_position
+from keyrack.ops.cells.replication import Report, begin_copying, end_copying, wait_for_copies
 from keyrack.ops.cells.side import MoveRefused, OpenMove, Side, open_side
-from keyrack.ops.cells.switch import switch_source, switch_target
+from keyrack.ops.cells.switch import switch_source
 
-MOST_HELD = 30.0  # seconds; then the customer is released, and the move has to be started again
 # One session moves a customer. An interrupted one may still be running in the server
 ALONE: LiteralString = "select pg_advisory_lock(7260928, $1)"
 PATIENCE: LiteralString = "set lock_timeout = '30s'"
@@ -46,9 +43,10 @@ class MovedCustomer:
     customer: int
     source: str
     target: str
-    held_seconds: float  # during which writes got 503
+    held_seconds: float  # the longest time during which writes got 503
+    holds: list[float]  # the seconds of each such time
     tables: int
-    rows: int
+    rows: int  # that were compared
 
 
 async def move_customer(source: Side, target: Side, customer: int, report: Report) -> MovedCustomer:
@@ -58,8 +56,8 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
     the message says otherwise.
     """
     move = await _begin(source, target, customer)
+    holds: list[float] = []
     sums: list[TableSum] = []
-    held_since = time.monotonic()
     state = await target.state(move)
     if state == "undone":
         raise MoveRefused(
@@ -74,30 +72,19 @@ async def move_customer(source: Side, target: Side, customer: int, report: Repor
         await begin_copying(source, target, customer, tables)
         report({"step": "copying"})
         await wait_for_copies(source, target, customer, report)
-        async with numbering(source, customer) as number_all:
-            await number_all()  # so that few changes are left while writes are held
-            await wait_for_position(source, customer)
-            comparison = await Comparison.of(source, tables, customer)
-            held_since = time.monotonic()
-            await hold(source, move, customer)
-            report({"step": "held"})
-            try:
-                sums = await _catch_up(source, target, customer, number_all, comparison)
-                await switch_target(source, target, move, customer)
-            except (MoveRefused, MasterKeyError):
-                if await target.state(move) != "switched":
-                    await release(source, move, customer)
-                raise
-    held_seconds = time.monotonic() - held_since
+        switch = ComparedSwitch(source, target, move, customer, report)
+        await switch.run(tables)
+        holds, sums = switch.holds, switch.sums
+    held_seconds = max(holds, default=0.0)
     report({"step": "switched", "heldSeconds": round(held_seconds, 3)})
     await switch_source(source, target.cell, move, customer)
-    for table in sums:
-        report({"step": "compared", "table": table.table, "rows": table.rows, "checksum": table.checksum})
     await end_copying(source, target, customer)
+    await end_recording(source, move, customer)
+    await end_recording(target, move, customer)
     await remove_guards(source, customer, only_of_accounts=True)
     await remove_guards(target, customer)
     rows = sum(table.rows for table in sums)
-    return MovedCustomer(customer, source.cell.name, target.cell.name, held_seconds, len(sums), rows)
+    return MovedCustomer(customer, source.cell.name, target.cell.name, held_seconds, holds, len(sums), rows)
 
 
 async def _begin(source: Side, target: Side, customer: int) -> UUID:
@@ -122,22 +109,6 @@ def _is_same(known: OpenMove | None, there: OpenMove | None, source: Side, targe
     if known is None or (known.role, known.other_cell) != ("source", target.cell.name):
         return False
     return there is None or there.id == known.id
-
-
-async def _catch_up(
-    source: Side, target: Side, customer: int, number_all: Callable[[], Awaitable[None]], comparison: Comparison
-) -> list[TableSum]:
-    """Bring the target to the state of the held source. Raises `MoveRefused`."""
-    try:
-        async with asyncio.timeout(MOST_HELD):
-            await number_all()
-            await wait_for_position(source, customer)
-    except TimeoutError:
-        raise MoveRefused(
-            f"The target was not up to date within {MOST_HELD:g} seconds, so customer {customer} works in cell "
-            f"{source.cell.name} again. Run the command again later."
-        ) from None
-    return await comparison.run(source, target)
 
 
 async def is_source(side: Side, customer: int) -> bool:

@@ -45,24 +45,24 @@ group by t.tgrelid, t.tgnargs
 async def guard_customer(side: Side, move: UUID, customer: int) -> None:
     """Guard the tables with the customer in their key."""
     for row in await side.fetch(OF_TABLES, await customer_tables(side), move, customer):
-        await _change(side, row[0])
+        await change_triggers(side, row[0])
 
 
 async def guard_accounts(side: Side, move: UUID, customer: int) -> None:
     """Guard the managers, machine clients, persons and drivers of the customer."""
     tables, columns = list(GUARDED_ACCOUNTS), list(GUARDED_ACCOUNTS.values())
     for row in await side.fetch(OF_ACCOUNTS, tables, move, customer, columns):
-        await _change(side, row[0])
+        await change_triggers(side, row[0])
 
 
 async def remove_guards(side: Side, customer: int, *, only_of_accounts: bool = False) -> None:
     """Remove the guards of the customer, or only those of accounts."""
     for row in await side.fetch(EXISTING, customer):
         if not (only_of_accounts and row["is_of_customer"]):
-            await _change(side, row["removal"])
+            await change_triggers(side, row["removal"])
 
 
-async def _change(side: Side, statements: str) -> None:
+async def change_triggers(side: Side, statements: str) -> None:
     """Change the triggers of one table, in one transaction. Raises asyncpg's error if the table stays locked.
 
     Writers of the table wait while this waits, so that it gives up soon and begins again.

@@ -14,7 +14,7 @@ from keyrack.ops.cells.side import MoveRefused, Side
 
 Report = Callable[[Mapping[str, Any]], None]
 
-POLL = 0.02  # seconds between two looks at the position of the target
+POLL = 0.005  # seconds between two looks at the position of the target
 LOOK = 0.2  # seconds between two looks at the tables that are being copied
 
 IS_PUBLISHED: LiteralString = "select exists (select from pg_publication where pubname = $1)"

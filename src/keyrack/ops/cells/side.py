@@ -28,6 +28,8 @@ insert into cell_move (move_id, moved_customer, role, other_cell) values ($1, $2
 on conflict (move_id) do nothing
 """
 APPLICATION = "keyrack move"
+# Statements that are prepared before writes are held stay prepared
+STATEMENTS = {"statement_cache_size": 500, "max_cached_statement_lifetime": 0}
 EVERY_CUSTOMER = 0  # in place of the id of a customer: the whole database is moved
 
 
@@ -97,7 +99,7 @@ async def open_side(cell: Cell, address: str, customer: int) -> AsyncGenerator[S
         "keyrack.moved_customer": str(customer),
         "default_transaction_read_only": "off",  # a move that was interrupted may have made the database read-only
     }
-    raw = await open_session(address, server_settings=parameters)
+    raw = await open_session(address, server_settings=parameters, **STATEMENTS)
     try:
         await prepare(raw)
         yield Side(cell, address, raw)

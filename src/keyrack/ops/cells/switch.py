@@ -6,8 +6,11 @@ write is accepted in both cells, wherever the move is interrupted.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import LiteralString
 from uuid import UUID
+
+import asyncpg
 
 from keyrack.core.settings import Cell
 from keyrack.db import worker_wakeup
@@ -18,6 +21,8 @@ from keyrack.ops.cells.hold import ALONE
 from keyrack.ops.cells.moved_persons import share_in_source, share_in_target
 from keyrack.ops.cells.side import MoveRefused, Side
 
+# Shorter than `deadlock_timeout`, so that not the replication fails if the rehearsal and it wait for each other
+PATIENCE: LiteralString = "set local lock_timeout = '500ms'"
 SWITCH_TARGET: LiteralString = """
 update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state = 'copying'
 returning true
@@ -43,16 +48,37 @@ where s.last > coalesce(pg_sequence_last_value(s.name::regclass), 0)
 async def switch_target(source: Side, target: Side, move: UUID, customer: int) -> None:
     """Let the target accept writes, in one transaction. Raises `MoveRefused` if the move was undone."""
     async with target.transaction(has_triggers=False):
-        await target.execute(ALONE, customer)
-        if not await target.fetchval(SWITCH_TARGET, move):
-            raise MoveRefused(f"The move of customer {customer} was undone.")
-        await copy_accounts(source, target, customer)
-        await share_in_target(source, target, customer)
-        await target.execute(UNPAUSE, customer)
-        await _reseal(source, target, customer)
-        await advance_sequences(source, target, has_ranges=False)
-        await target.execute(NOTE_ACCESS)
+        await _switch_target(source, target, move, customer)
     await _wake(target)
+
+
+async def rehearse_switch(source: Side, target: Side, move: UUID, customer: int) -> None:
+    """Run the statements of `switch_target`, and roll them back.
+
+    Errors show before writes are held, and the sessions load what they need of the tables, so that the switch is fast.
+    Raises like `switch_target`. It gives up if another transaction has locked a row. Sequences stay advanced.
+    """
+    with suppress(_Rehearsed, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        async with target.transaction(has_triggers=False):
+            await target.execute(PATIENCE)
+            await _switch_target(source, target, move, customer)
+            raise _Rehearsed
+
+
+class _Rehearsed(Exception):
+    """Rolls the rehearsal back."""
+
+
+async def _switch_target(source: Side, target: Side, move: UUID, customer: int) -> None:
+    await target.execute(ALONE, customer)
+    if not await target.fetchval(SWITCH_TARGET, move):
+        raise MoveRefused(f"The move of customer {customer} was undone.")
+    await copy_accounts(source, target, customer)
+    await share_in_target(source, target, customer)
+    await target.execute(UNPAUSE, customer)
+    await _reseal(source, target, customer)
+    await advance_sequences(source, target, has_ranges=False)
+    await target.execute(NOTE_ACCESS)
 
 
 async def switch_source(source: Side, target: Cell, move: UUID, customer: int) -> None:
@@ -91,6 +117,7 @@ async def _reseal(source: Side, target: Side, customer: int) -> None:
     for holding in HOLDINGS:
         if holding.select_of_customer is None:
             continue
-        rows = await target.fetch(holding.select_of_customer, customer)
+        if not (rows := await target.fetch(holding.select_of_customer, customer)):
+            continue
         values = resealed(holding, rows, old_keys, newest, new_keys[newest])
         await target.execute(holding.update, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)

@@ -163,7 +163,7 @@ async def _switch(source: Side, target: Side, move: OpenMove, tables: list[str],
     report({"step": "held"})
     await wait_for_position(source, EVERY_CUSTOMER)
     try:
-        sums = await comparison.run(source, target)
+        sums = await comparison.compare_all(source, target, lambda table: None)
     except MoveRefused:
         await _set_read_only(source, is_read_only=False)
         raise
