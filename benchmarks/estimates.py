@@ -15,7 +15,7 @@ _ESTIMATE = re.compile(rf"({_NUMBER})(?:\** \(({_NUMBER})-({_NUMBER})\))?")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two values with the true median between them, in at least 95 % of all runs."""
+    """The ends of an interval that has the true median in 95 % of all runs."""
 
     low: float
     high: float

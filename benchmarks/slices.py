@@ -1,7 +1,8 @@
-"""Comparisons in short slices, because the speed of a machine drifts by a factor of two within minutes.
+"""Comparisons in short slices.
 
-The variants are measured in turn, each for a fraction of a second, in random order. Two slices of a round see nearly
-the same machine. So their ratio is valid, although neither of their times is.
+The speed of a machine drifts by a factor of two within minutes. So the variants are measured in turn, each for a
+fraction of a second, in random order. Two slices of a round see nearly the same machine. So their ratio is valid,
+although neither of their times is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Variant:
-    """A server with the requests that it gets, in turn and again from the first one."""
+    """A server and the requests that it gets, again and again."""
 
     server: Process
     requests: Iterable[bytes]
@@ -47,10 +48,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Slices:
-    """The slices of a variant, and its instructions per request where the machine counts them."""
+    """The slices of a variant."""
 
     results: Sequence[Result]
-    instructions: float | None
+    instructions: float | None  # per request, where the machine counts them
 
     def each(self, figure: Figure) -> list[float]:
         """A figure of each slice."""
@@ -83,7 +84,9 @@ async def alternate_tasks(
     return tuple(of[warm_up:] for of in results)
 
 
-def alternate_servers(*variants: Variant, count: int, connections: int = 8, rounds: int = ROUNDS) -> tuple[Slices, ...]:
+def alternate_servers(
+    *variants: Variant, count: int, connections: int = 8, rounds: int = ROUNDS, warm_up: int = WARM_UP
+) -> tuple[Slices, ...]:
     """Send requests to servers in turn, `count` per slice, at least one.
 
     A slice continues in its variant's requests where the one before ended.
@@ -100,7 +103,7 @@ def alternate_servers(*variants: Variant, count: int, connections: int = 8, roun
             functools.partial(_slice, variant, itertools.cycle(variant.requests), connection, max(count, 1))
             for variant, connection in zip(variants, opened, strict=True)
         ]
-        alternate(*measures, rounds=WARM_UP, warm_up=0)
+        alternate(*measures, rounds=warm_up, warm_up=0)
         results = alternate(
             *(functools.partial(_count, *pair) for pair in zip(counters, measures, strict=True)),
             rounds=rounds,

@@ -44,7 +44,7 @@ def test_asynchronous_variants_alternate() -> None:
 
 @dataclass
 class Served:
-    """A server in this process, and the paths and connections of its requests."""
+    """A server in this process, with the paths of its requests."""
 
     port: int
     pid: int = field(default_factory=os.getpid)
