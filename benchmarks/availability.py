@@ -14,9 +14,9 @@ import asyncpg
 
 from benchmarks import telemetry
 from benchmarks.foundation import database, token
-from benchmarks.positions import floor, seen, stamp
+from benchmarks.positions import beside, stamp
 from benchmarks.sizes import sized
-from benchmarks.tables import row, table
+from benchmarks.tables import table
 
 CARS = sized(10_000, tiny=200)
 BOOKINGS = 10  # of each car
@@ -102,9 +102,7 @@ def main() -> None:
             table("availability cars", "", "p50 ms", "floor p50 ms", "ratio")
             listed = cases(f"/cars/available?from={stamp(start)}&to={stamp(end)}")
             for name, path, sql in listed:
-                beside, told = asyncio.run(floor(dsn, sql, start, end)), seen(server.port, path, headers)
-                row(name, f"{told:.1f}", f"{beside:.1f}", f"**{told / beside:.1f}**")
+                beside(name, dsn, server.port, path, headers, sql, (start, end))
             asyncio.run(ask(dsn, start))
             _, path, sql = listed[0]
-            beside, told = asyncio.run(floor(dsn, sql, start, end)), seen(server.port, path, headers)
-            row(f"a page, {PENDING} requests pending", f"{told:.1f}", f"{beside:.1f}", f"**{told / beside:.1f}**")
+            beside(f"a page, {PENDING} requests pending", dsn, server.port, path, headers, sql, (start, end))

@@ -6,6 +6,7 @@ The database writes to disk as in production. No worker applies the operations m
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
 import json
 import statistics
@@ -15,15 +16,16 @@ from typing import Any
 
 import asyncpg
 
+from benchmarks.estimates import ratio
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import http as request_bytes
 from benchmarks.load import measure
 from benchmarks.outcomes import PREPARE
 from benchmarks.sizes import sized
+from benchmarks.slices import alternate_tasks
 from benchmarks.tables import row, table
 
 ITEMS = sized(1_000, tiny=100)
-RUNS = sized(7, tiny=1)  # the median counts, after a warm-up run
 START = "2026-01-01T08:00:00Z"
 
 # As many rows as the batch has items, written without any check
@@ -95,13 +97,10 @@ class Bench:
     async def forget(self) -> None:
         await self.raw.execute("delete from operation; delete from car where customer_id = 3")
 
-    async def median(self, once: Callable[[], Awaitable[float]]) -> float:
-        """Median milliseconds of the runs."""
-        times: list[float] = []
-        for _ in range(RUNS + 1):
-            await self.forget()
-            times.append(await once())
-        return statistics.median(times[1:]) * 1000
+    async def alone(self, run: Callable[[], Awaitable[float]]) -> float:
+        """Milliseconds of a run without the rows of the one before."""
+        await self.forget()
+        return await run() * 1000
 
     async def batch(self, customer: int, body: Json) -> float:
         """Seconds of one call."""
@@ -152,12 +151,13 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
             "times the floor",
         )  # fmt: skip
         for name, customer, body, floor in cases():
-            took = await bench.median(lambda customer=customer, body=body: bench.batch(customer, body))
-            bare = await bench.median(lambda floor=floor: bench.floor(floor))
+            runs = functools.partial(bench.batch, customer, body), functools.partial(bench.floor, floor)
+            times = await alternate_tasks(*(functools.partial(bench.alone, run) for run in runs))
+            took, bare = map(statistics.median, times)
             quicker = (
                 (f"{singly[floor]:.0f}", f"**{singly[floor] / took:.1f}**") if "creations of" in name else ("", "")
             )
-            row(name, f"{took:.0f}", *quicker, f"{bare:.1f}", f"**{took / bare:.1f}**")
+            row(name, f"{took:.0f}", *quicker, f"{bare:.1f}", ratio(*times).cell(1))
     await raw.close()
 
 

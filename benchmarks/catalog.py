@@ -37,7 +37,7 @@ BENCHMARKS = {
         Benchmark("changes", 2),
         Benchmark("feed", 2),
         Benchmark("custody", 10),
-        Benchmark("scale", 12),
+        Benchmark("scale", 13),
         Benchmark("batch", 1),
         Benchmark("telemetry", 4),
         Benchmark("location", 14, module="telemetry", function="location"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import threading
 import time
@@ -11,19 +10,21 @@ import urllib.request
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import asyncpg
 
+from benchmarks.estimates import ratio
 from benchmarks.foundation import LARGE, SMALL, UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, http, measure
+from benchmarks.load import Result, http, measure, typical
 from benchmarks.sizes import sized
+from benchmarks.slices import Variant, alternate_servers
 from benchmarks.tables import row, table
 
 HUGE, HUGE_CARS = 3, sized(2_900, tiny=300)  # the customer whose cars are one chunk of the largest size
 CUSTOMERS, CARS = 100, 2_000
-REQUESTS = {SMALL: sized(1_500, tiny=20), LARGE: sized(600, tiny=5), HUGE: sized(200, tiny=5)}
+REQUESTS = {SMALL: sized(75, tiny=20), LARGE: sized(30, tiny=5), HUGE: sized(10, tiny=5)}  # per slice
 BESIDE = sized(1_000, tiny=20)  # requests beside the readers of the largest list
 HOP_BYTES = sized(20_000_000, tiny=500_000)  # bytes that are compressed in each way
 WAYS = {
@@ -127,23 +128,19 @@ def main() -> None:
     with database("compression") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         asyncio.run(more(dsn))
-        table("compression lists", "", "rows", "bytes", "CPU us", "p50 ms", "times the plain CPU")
-        plain: dict[int, float] = {}
-        waits: dict[str, Result] = {}
-        body = b""
-        for way in WAYS:
-            with server(dsn, headers, way) as running_server:
-                for customer, count in REQUESTS.items():
-                    sent = running_server.body(customer)
-                    rows = len(json.loads(sent if way == "plain" else gzip.decompress(sent)))
-                    body = sent if way == "plain" and customer == HUGE else body
-                    ask = [running_server.request("/cars", customer)]
-                    measure(running_server.pid, running_server.port, ask, count // 5)
-                    result = measure(running_server.pid, running_server.port, ask, count)
-                    times = result.cpu / plain.setdefault(customer, result.cpu)
-                    cells = f"{result.cpu:,.0f}", f"{result.p50:.2f}", f"**{times:.2f}**"
-                    row(way, f"{rows:,}", f"{len(sent):,}", *cells)
-                waits[way] = beside(running_server)
+        with ExitStack() as stack:
+            servers = {way: stack.enter_context(server(dsn, headers, way)) for way in WAYS}
+            table("compression lists", "", "rows", "bytes", "CPU us", "p50 ms", "times the plain CPU")
+            for customer, count in REQUESTS.items():
+                variants = (Variant(one, [one.request("/cars", customer)], 200) for one in servers.values())
+                lists = alternate_servers(*variants, count=count)
+                rows = len(json.loads(servers["plain"].body(customer)))
+                for (way, one), slices in zip(servers.items(), lists, strict=True):
+                    medians = typical(slices.results)
+                    cells = f"{len(one.body(customer)):,}", f"{medians.cpu:,.0f}", f"{medians.p50:.2f}"
+                    row(way, f"{rows:,}", *cells, ratio(slices.each("cpu"), lists[0].each("cpu")).cell())
+            body = servers["plain"].body(HUGE)
+            waits = {way: beside(one) for way, one in servers.items()}
         table("compression neighbours", f"small reads, while four clients read {HUGE_CARS:,} cars", "p50 ms", "p99 ms")
         for way, result in waits.items():
             row(way, f"{result.p50:.2f}", f"{result.p99:.2f}")

@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import asyncpg
 
-from benchmarks.foundation import LARGE, SMALL, UNLIMITED, Running, database, free_port, load, running, token
-from benchmarks.load import cpu_since, cpu_times, http, measure
+from benchmarks.estimates import ratio
+from benchmarks.foundation import LARGE, SMALL, Running, database, load, serving
+from benchmarks.load import http, typical
 from benchmarks.sizes import sized
+from benchmarks.slices import Slices, Variant, alternate_servers
 from benchmarks.tables import row, table
 
 CUSTOMERS, CARS = 3, 2_000
-COUNT = sized(2_000, tiny=20)  # requests per measurement
-ROUNDS = sized(5, tiny=1)  # the 200 and the 304 in turn, so that other load affects both
-
-
-@dataclass
-class Spent:
-    """CPU microseconds per request."""
-
-    server: float = 0.0
-    database: float = 0.0
-
-    @property
-    def both(self) -> float:
-        return self.server + self.database
+COUNT = sized(400, tiny=20)  # requests per slice
+CONNECTIONS = 4
 
 
 async def backends(dsn: str) -> list[int]:
@@ -42,16 +32,18 @@ async def backends(dsn: str) -> list[int]:
     return [row["pid"] for row in rows]
 
 
-def spent(keyrack: Running, dsn: str, requests: list[bytes], count: int, status: int) -> Spent:
-    """Measure these requests, which must all get the status."""
-    measure(
-        keyrack.pid, keyrack.port, requests, min(len(requests) * 8, count)
-    )  # opens the connections and makes their plans
-    before = cpu_times(asyncio.run(backends(dsn)))
-    result = measure(keyrack.pid, keyrack.port, requests, count, 4)
-    database = cpu_since(before)
-    assert set(result.statuses) == {status}, result.statuses
-    return Spent(result.cpu, database / count * 1e6)
+def backends_of(dsn: str) -> Callable[[], list[int]]:
+    """A function that returns the backends that serve requests."""
+    return lambda: asyncio.run(backends(dsn))
+
+
+def cells(slices: Slices, base: Slices) -> list[str]:
+    """The last cells of a row: both CPU times of the base and of the slices, and the ratio of their sums."""
+    medians = [typical(of.results) for of in (base, slices)]
+    return [
+        *(f"{median.cpu:.0f} + {median.database_cpu:.0f}" for median in medians),
+        ratio(slices.each("whole_cpu"), base.each("whole_cpu")).cell(),
+    ]
 
 
 def tags(port: int, paths: list[str], headers: dict[str, str]) -> list[str]:
@@ -63,30 +55,23 @@ def tags(port: int, paths: list[str], headers: dict[str, str]) -> list[str]:
     return found
 
 
-def compare(keyrack: Running, dsn: str, paths: list[str], headers: dict[str, str], count: int) -> tuple[Spent, Spent]:
-    """Print the 200 and the 304 of these paths, measured in turn."""
+def compare(keyrack: Running, dsn: str, paths: list[str], headers: dict[str, str], count: int) -> list[str]:
+    """Measure the 200 and the 304 of these paths. Returns the cells of their row."""
     whole = [http("GET", "/v3" + path, headers) for path in paths]
     same = [
         http("GET", "/v3" + path, headers | {"If-None-Match": tag})
         for path, tag in zip(paths, tags(keyrack.port, paths, headers), strict=True)
     ]
-    totals = Spent(), Spent()
-    for _ in range(ROUNDS):
-        for total, requests, status in ((totals[0], whole, 200), (totals[1], same, 304)):
-            found = spent(keyrack, dsn, requests, count, status)
-            total.server += found.server / ROUNDS
-            total.database += found.database / ROUNDS
-    return totals
+    variants = (Variant(keyrack, of, status, backends_of(dsn)) for of, status in ((whole, 200), (same, 304)))
+    base, slices = alternate_servers(*variants, count=count, connections=CONNECTIONS)
+    return cells(slices, base)
 
 
 def main() -> None:
     """Print the table of benchmarks/results.md, "Conditional reads"."""
     with database("conditional") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))
-        port = free_port()
-        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
-        with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
-            signed_in = key | {"Authorization": f"Bearer {token(port, key)}"}
+        with serving(dsn, key) as (keyrack, signed_in):
             small = signed_in | {"Customer-ID": str(SMALL)}
             cases = [
                 ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)], small, COUNT),
@@ -95,6 +80,4 @@ def main() -> None:
             ]
             table("conditional reads", "CPU us: server + PostgreSQL", "200", "304", "ratio")
             for name, paths, headers, count in cases:
-                whole, same = compare(keyrack, dsn, paths, headers, count)
-                cells = (f"{spent.server:.0f} + {spent.database:.0f}" for spent in (whole, same))
-                row(name, *cells, f"**{same.both / whole.both:.2f}**")
+                row(name, *compare(keyrack, dsn, paths, headers, count))

@@ -21,10 +21,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import asyncpg
 
-from benchmarks import ACTOR
-from benchmarks.load import Result, http, measure, memory
+from benchmarks import ACTOR, instructions
+from benchmarks.estimates import ratio
+from benchmarks.load import http, memory, typical
 from benchmarks.processes import started
 from benchmarks.sizes import sized
+from benchmarks.slices import Slices, Variant, alternate_servers
 from benchmarks.tables import note, row, table
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
@@ -39,7 +41,7 @@ UNSETTLED = """
 select exists (select from customer c where not exists (
   select from custody_log l where l.customer_id = c.customer_id)) or exists (select from change_inbox)
 """
-COUNT = sized(6_000, tiny=40)  # requests per measurement
+COUNT = sized(400, tiny=40)  # requests per slice
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
 UNLIMITED = {"KEYRACK_ASSIGNMENT_RATE": "100000000", "KEYRACK_ASSIGNMENT_BURST": "100000000"}
 
@@ -177,16 +179,21 @@ def database(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def serving(dsn: str, headers: dict[str, str]) -> Iterator[tuple[Running, dict[str, str]]]:
+    """A server without a worker, and the headers of a signed-in manager."""
+    port = free_port()
+    command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+    with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
+        yield keyrack, headers | {"Authorization": f"Bearer {token(port, headers)}"}
+
+
+@contextlib.contextmanager
 def both(dsn: str, headers: dict[str, str]) -> Iterator[tuple[Running, Running, dict[str, str]]]:
     """Keyrack and the floor in separate processes, and the headers of a signed-in manager."""
-    port, floor_port = free_port(), free_port()
-    env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
-    command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
-    with (
-        running(command, port, "/health", env) as keyrack,
-        running(["benchmarks.floor", dsn, str(floor_port)], floor_port, "/1/cars/1", env) as floor,
-    ):
-        yield keyrack, floor, headers | {"Authorization": f"Bearer {token(port, headers)}"}
+    port = free_port()
+    command, env = ["benchmarks.floor", dsn, str(port)], {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+    with serving(dsn, headers) as (keyrack, signed_in), running(command, port, "/1/cars/1", env) as floor:
+        yield keyrack, floor, signed_in
 
 
 def token(port: int, headers: dict[str, str]) -> str:
@@ -196,7 +203,7 @@ def token(port: int, headers: dict[str, str]) -> str:
 
 
 def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], int]]:
-    """The cases: name, requests to Keyrack, the same requests to the floor, and their number."""
+    """The cases: name, requests to Keyrack, the same requests to the floor, and their number per slice."""
 
     def small(path: str) -> bytes:
         return http("GET", "/v3" + path, headers | {"Customer-ID": str(SMALL)})
@@ -216,7 +223,7 @@ def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], 
             COUNT,
         ),
         ("GET /cars, 100 rows", [small("/cars")], [http("GET", "/1/cars", {})], COUNT // 2),
-        ("GET /cars, 1,000 rows", [large("/cars")], [http("GET", "/2/cars", {})], COUNT // 10),
+        ("GET /cars, 1,000 rows", [large("/cars")], [http("GET", "/2/cars", {})], COUNT // 4),
         (
             "GET /cars/{carId}/assignments",
             [small(f"/cars/{id}/assignments") for id in ids],
@@ -238,17 +245,24 @@ def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], 
     ]
 
 
-BESIDE_FLOOR = (
-    "", "requests/s", "p50 ms", "p99 ms", "CPU us", "floor requests/s", "floor CPU us", "CPU ratio",
-)  # fmt: skip
+def floor_table(name: str) -> None:
+    """Begin a table whose rows are of `beside_floor`."""
+    columns = "requests/s", "p50 ms", "p99 ms", "CPU us", "floor requests/s", "floor CPU us", "CPU ratio"
+    counted = "instructions", "floor instructions", "instructions ratio"
+    table(name, "", *columns, *(counted if instructions.is_countable() else ()))
 
 
-def beside_floor(name: str, ours: Result, floor: Result) -> None:
-    """Print a row of a table with the columns `BESIDE_FLOOR`."""
-    row(
-        name, f"{ours.rate:,.0f}", f"{ours.p50:.2f}", f"{ours.p99:.2f}", f"{ours.cpu:.0f}",
-        f"{floor.rate:,.0f}", f"{floor.cpu:.0f}", f"**{ours.cpu / floor.cpu:.2f}**",
-    )  # fmt: skip
+def beside_floor(name: str, ours: Slices, floor: Slices) -> None:
+    """Print a row of a table of `floor_table`: medians of the slices, and the ratio with its interval."""
+    one, other = typical(ours.results), typical(floor.results)
+    cells = [
+        f"{one.rate:,.0f}", f"{one.p50:.2f}", f"{one.p99:.2f}", f"{one.cpu:.0f}", f"{other.rate:,.0f}",
+        f"{other.cpu:.0f}", ratio(ours.each("cpu"), floor.each("cpu")).cell(),
+    ]  # fmt: skip
+    if ours.instructions is not None and floor.instructions is not None:
+        counted = ours.instructions, floor.instructions
+        cells += [*(f"{number:,.0f}" for number in counted), f"**{counted[0] / counted[1]:.3f}**"]
+    row(name, *cells)
 
 
 def compare() -> None:
@@ -256,36 +270,33 @@ def compare() -> None:
     with database("foundation") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         with both(dsn, headers) as (keyrack, floor, signed_in):
-            table("foundation reads-and-writes", *BESIDE_FLOOR)
+            floor_table("foundation reads-and-writes")
             for name, ours, theirs, count in cases(signed_in):
-                measure(keyrack.pid, keyrack.port, ours, count // 5)  # warms up both before the comparison
-                measure(floor.pid, floor.port, theirs, count // 5)
-                ours_result = measure(keyrack.pid, keyrack.port, ours, count)
-                floor_result = measure(floor.pid, floor.port, theirs, count)
-                beside_floor(name, ours_result, floor_result)
-                wrong = {s: n for s, n in ours_result.statuses.items() if s >= 400}
-                assert not wrong, f"{name}: {wrong}"
+                beside_floor(name, *alternate_servers(Variant(keyrack, ours), Variant(floor, theirs), count=count))
             ours, theirs = memory(keyrack.pid), memory(floor.pid)
             note(f"Memory after the run: {ours} (floor {theirs}).")
 
 
+@contextlib.contextmanager
+def growing(cars: int) -> Iterator[Variant]:
+    """A server with this number of cars, and point reads."""
+    with database(f"growth-{cars}") as dsn:
+        headers = asyncio.run(load(dsn, 3, cars))
+        with serving(dsn, headers) as (keyrack, signed_in):
+            ids = range(1, 101)
+            yield Variant(keyrack, [http("GET", f"/v3/cars/{id}", signed_in | {"Customer-ID": "1"}) for id in ids])
+
+
 def growth() -> None:
     """Print the table of the same point read with 1,000 and with 1,000,000 cars."""
-    p50: dict[int, float] = {}
-    cpu: dict[int, float] = {}
-    for cars in GROWTH:
-        with database("growth") as dsn:
-            headers = asyncio.run(load(dsn, 3, cars))
-            with both(dsn, headers) as (keyrack, _, signed_in):
-                get = [http("GET", f"/v3/cars/{id}", signed_in | {"Customer-ID": "1"}) for id in range(1, 101)]
-                measure(keyrack.pid, keyrack.port, get, COUNT // 3)
-                result = measure(keyrack.pid, keyrack.port, get, COUNT)
-                p50[cars], cpu[cars] = result.p50, result.cpu
+    few_cars, many_cars = GROWTH
+    with growing(few_cars) as few_variant, growing(many_cars) as many_variant:
+        few, many = alternate_servers(few_variant, many_variant, count=COUNT)
     table("foundation growth", "GET /cars/{carId}", "p50 ms", "CPU us")
-    for cars in GROWTH:
-        row(f"{cars:,} cars", f"{p50[cars]:.2f}", f"{cpu[cars]:.0f}")
-    few, many = GROWTH
-    row("ratio", f"{p50[many] / p50[few]:.2f}", f"{cpu[many] / cpu[few]:.2f}")
+    for cars, slices in ((few_cars, few), (many_cars, many)):
+        medians = typical(slices.results)
+        row(f"{cars:,} cars", f"{medians.p50:.2f}", f"{medians.cpu:.0f}")
+    row("ratio", *(ratio(many.each(figure), few.each(figure)).cell() for figure in ("p50", "cpu")))
 
 
 def main() -> None:

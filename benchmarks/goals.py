@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.measurements import Measurement, numbers
+from benchmarks.estimates import Estimate, estimates
+from benchmarks.measurements import Measurement
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure with a limit. It is the number at `place` in the cell of `row` and `column` of a table."""
+    """A figure with a limit. It is the one at `place` in the cell of `row` and `column` of a table."""
 
     title: str
     table: str
@@ -19,19 +20,19 @@ class Goal:
     limit: float
     unit: str = "times"
     is_minimum: bool = False  # the figure must be at least the limit, not at most
-    place: int = 0  # number within the cell
+    place: int = 0  # of the figure within the cell
 
-    def value(self, measurement: Measurement) -> float | None:
+    def estimate(self, measurement: Measurement) -> Estimate | None:
         """The figure of a measurement. None if it has another table, or not this row."""
         if measurement.table != self.table:
             return None
         cell = measurement.cell(self.row, self.column)
-        values = numbers(cell) if cell else []
-        return values[self.place] if len(values) > self.place else None
+        found = estimates(cell) if cell else []
+        return found[self.place] if len(found) > self.place else None
 
-    def is_met(self, value: float) -> bool:
-        """Whether a figure meets the goal."""
-        return value >= self.limit if self.is_minimum else value <= self.limit
+    def is_met(self, estimate: Estimate) -> bool:
+        """Whether a figure meets the goal. Its interval does not count."""
+        return estimate.value >= self.limit if self.is_minimum else estimate.value <= self.limit
 
 
 _FLOOR = "foundation reads-and-writes"

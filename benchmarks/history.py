@@ -1,7 +1,8 @@
 """`python -m benchmarks.history`: a page with a chart for each goal over the commits.
 
 A point is a measurement, from left to right in the order of days and commits. The line is the goal. A point that misses
-it is red. A goal that the newest measurement misses comes first, then any that got worse by more than a fifth.
+it is red. The bar behind a point is its interval. A goal that the newest measurement misses comes first, then any that
+got worse by more than a fifth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.estimates import Estimate
 from benchmarks.goals import GOALS, Goal
 from benchmarks.measurements import RUNS, Measurement, RunError, all_measurements
 
@@ -37,6 +39,7 @@ h2 { font-size: 15px; margin: 0 } .figure { margin: 0; font-size: 13px; color: v
 text { font: 11px system-ui, sans-serif; fill: var(--soft) } .axis { stroke: var(--line) }
 .goal { stroke: var(--soft); stroke-dasharray: 4 3 } .way { fill: none; stroke: var(--line); stroke-width: 1.5 }
 circle { fill: var(--met) } circle.no { fill: var(--missed) }
+.interval { stroke: var(--met); stroke-width: 8; opacity: .3 } .interval.no { stroke: var(--missed) }
 """
 
 
@@ -45,7 +48,7 @@ class GoalHistory:
     """A goal and its measurements, oldest first."""
 
     goal: Goal
-    points: Sequence[tuple[Measurement, float]]
+    points: Sequence[tuple[Measurement, Estimate]]
 
     @property
     def is_met(self) -> bool:
@@ -55,10 +58,10 @@ class GoalHistory:
     @property
     def is_worse(self) -> bool:
         """Whether the newest measurement is worse than earlier ones by a fifth."""
-        earlier = [value for _, value in self.points[:-1]]
+        earlier = [estimate.value for _, estimate in self.points[:-1]]
         if not earlier:
             return False
-        usual, newest = statistics.median(earlier), self.points[-1][1]
+        usual, newest = statistics.median(earlier), self.points[-1][1].value
         return newest * WORSE < usual if self.goal.is_minimum else newest > usual * WORSE
 
 
@@ -69,7 +72,7 @@ def goal_histories(measurements: Sequence[Measurement]) -> list[GoalHistory]:
     """
     histories: list[GoalHistory] = []
     for goal in GOALS:
-        points = [(taken, value) for taken in measurements if (value := goal.value(taken)) is not None]
+        points = [(taken, estimate) for taken in measurements if (estimate := goal.estimate(taken)) is not None]
         if points:
             histories.append(GoalHistory(goal, points))
     return sorted(histories, key=lambda history: (history.is_met, not history.is_worse))
@@ -80,7 +83,8 @@ def page(all_histories: Sequence[GoalHistory]) -> str:
     missed = sum(not history.is_met for history in all_histories)
     summary = (
         f"{len(all_histories)} goals, of which {missed} are missed at the newest measurement. A dashed line is the"
-        " goal, and a red point misses it. Machines differ by a factor of two, so compare ratios rather than"
+        " goal, and a red point misses it. The bar behind a point is the 95 % interval of a median of many short"
+        " measurements. Machines differ by a factor of two, so compare ratios rather than"
         " milliseconds, and read the machine in the title of a point."
     )
     cards = "\n".join(_card(history) for history in all_histories)
@@ -94,7 +98,7 @@ def page(all_histories: Sequence[GoalHistory]) -> str:
 
 
 def _card(history: GoalHistory) -> str:
-    goal, newest = history.goal, history.points[-1][1]
+    goal, newest = history.goal, history.points[-1][1].value
     state = "" if history.is_met else "missed"
     note = "" if history.is_met else ", missed"
     if history.is_worse:
@@ -107,22 +111,26 @@ def _card(history: GoalHistory) -> str:
 
 
 def _chart(history: GoalHistory) -> str:
-    top = max(history.goal.limit, *(value for _, value in history.points)) * 1.15
+    highest = [estimate.interval.high if estimate.interval else estimate.value for _, estimate in history.points]
+    top = max(history.goal.limit, *highest) * 1.15
     bottom = HEIGHT - 20
     right, step = WIDTH - 10, (WIDTH - LEFT - 20) / max(1, len(history.points) - 1)
 
     def height(value: float) -> float:
         return bottom - (bottom - TOP) * value / top
 
-    values = [value for _, value in reversed(history.points)]
+    values = [estimate.value for _, estimate in reversed(history.points)]
     places = [(right - place * step, height(value)) for place, value in enumerate(values)][::-1]
     goal = height(history.goal.limit)
     way = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    circles = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"{"" if history.goal.is_met(value) else " class=no"}>'
-        f"<title>{html.escape(_title(taken, value, history.goal))}</title></circle>"
-        for (x, y), (taken, value) in zip(places, history.points, strict=True)
-    )
+    bars, circles = "", ""
+    for (x, y), (taken, estimate) in zip(places, history.points, strict=True):
+        state = "" if history.goal.is_met(estimate) else " no"
+        if estimate.interval is not None:
+            low, high = height(estimate.interval.low), height(estimate.interval.high)
+            bars += f'<line class="interval{state}" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
+        title = html.escape(_title(taken, estimate, history.goal))
+        circles += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{state.strip()}"><title>{title}</title></circle>'
     first, last = history.points[0][0], history.points[-1][0]
     ends = (
         f'<text x="{LEFT}" y="{HEIGHT - 4}">{first.commit[:8]}, {first.day}</text>' if len(history.points) > 1 else ""
@@ -133,14 +141,17 @@ def _chart(history: GoalHistory) -> str:
         f'<line class="goal" x1="{LEFT}" x2="{WIDTH}" y1="{goal:.1f}" y2="{goal:.1f}"/>'
         f'<text x="{LEFT - 6}" y="{goal + 4:.1f}" text-anchor="end">{_number(history.goal.limit)}</text>'
         f'<text x="{LEFT - 6}" y="{bottom + 4}" text-anchor="end">0</text>'
-        f'<polyline class="way" points="{way}"/>{circles}{ends}'
+        f'<polyline class="way" points="{way}"/>{bars}{circles}{ends}'
         f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{last.commit[:8]}, {last.day}</text></svg>'
     )
 
 
-def _title(taken: Measurement, value: float, goal: Goal) -> str:
+def _title(taken: Measurement, estimate: Estimate, goal: Goal) -> str:
+    figure = _figure(estimate.value, goal)
+    if estimate.interval is not None:
+        figure += f" ({_number(estimate.interval.low)} to {_number(estimate.interval.high)})"
     commit = taken.commit[:8] + (" with changes" if taken.has_changes else "")
-    return f"{_figure(value, goal)} at {commit} on {taken.day}, on {taken.machine or 'an unknown machine'}"
+    return f"{figure} at {commit} on {taken.day}, on {taken.machine or 'an unknown machine'}"
 
 
 def _figure(value: float, goal: Goal) -> str:
@@ -168,7 +179,7 @@ def main(arguments: Sequence[str]) -> int:
     for history in all_histories:
         if not history.is_met or history.is_worse:
             state = "worse than before" if history.is_met else "missed"
-            print(f"{history.goal.title}: {_figure(history.points[-1][1], history.goal)}, {state}")
+            print(f"{history.goal.title}: {_figure(history.points[-1][1].value, history.goal)}, {state}")
     print(f"The page is {options.output}.")
     return 0
 

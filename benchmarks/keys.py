@@ -14,10 +14,12 @@ from urllib.request import Request, urlopen
 import asyncpg
 
 from benchmarks import ACTOR
-from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, cpu_since, cpu_times, http, measure
+from benchmarks.estimates import ratio
+from benchmarks.foundation import database, load, serving
+from benchmarks.load import Result, cpu_since, cpu_times, http, measure, typical
 from benchmarks.recording import family, server_of
 from benchmarks.sizes import sized
+from benchmarks.slices import Variant, alternate_servers
 from benchmarks.tables import row, table
 from keyrack.core.base64url import base64url
 from keyrack.core.secret_hashes import digest
@@ -30,7 +32,7 @@ CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
 FEW, MANY = sized((3_000, 200), tiny=(30, 4))  # users with one assignment, and with `EACH` of them
 WARM = sized(500, tiny=5)  # of the few; they warm up the statements' plans, and as many others ask one by one
 EACH = 20
-REQUESTS = sized(4_000, tiny=20)
+REQUESTS = sized(200, tiny=20)  # per slice
 SIGNED = sized(2_000, tiny=20)  # signatures in a loop
 SDK_KEY = "benchmark"
 FILL = """
@@ -174,10 +176,9 @@ def main() -> None:
     with database("keys") as dsn:
         key = asyncio.run(load(dsn, 2, 1_100))
         phones = asyncio.run(prepare(dsn))
-        port = free_port()
-        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
-        with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
-            signed_in = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(CUSTOMER)}
+        with serving(dsn, key) as (keyrack, signed_in):
+            port = keyrack.port
+            signed_in = signed_in | {"Customer-ID": str(CUSTOMER)}
             first = json.loads(call(port, "GET", "/products?$top=1", signed_in))[0]["id"]
             call(port, "POST", f"/boxes/{first}/enrolment", signed_in, b"")
             asyncio.run(enrol(dsn))
@@ -202,17 +203,14 @@ def main() -> None:
             row("for comparison: signing alone", f"{signing:,.0f}", "")
             car = [http("GET", f"/v3/cars/{FIRST_CAR}", signed_in)]
             table("keys fetched", "Fetched", "requests/s", "p50 ms", "CPU us: server + PostgreSQL", "times")
-            read = 0.0
-            for name, asked in (
-                ("one car, by a manager", car),
-                ("unchanged, a phone with one key", few),
-                (f"unchanged, a phone with {EACH} keys", many),
-            ):
-                measure(keyrack.pid, port, asked, REQUESTS // 4)
-                before = cpu_times(family(server))
-                result = measure(keyrack.pid, port, asked, REQUESTS)
-                assert result.statuses == {200: REQUESTS}, result.statuses
-                spent = cpu_since(before) / REQUESTS * 1e6
-                read = read or result.cpu
-                cells = f"{result.rate:,.0f}", f"{result.p50:.2f}", f"{result.cpu:.0f} + {spent:.0f}"
-                row(name, *cells, f"**{result.cpu / read:.2f}**")
+            asked = {
+                "one car, by a manager": car,
+                "unchanged, a phone with one key": few,
+                f"unchanged, a phone with {EACH} keys": many,
+            }
+            variants = (Variant(keyrack, of, 200, lambda: family(server)) for of in asked.values())
+            fetched = alternate_servers(*variants, count=REQUESTS)
+            for name, slices in zip(asked, fetched, strict=True):
+                medians = typical(slices.results)
+                cells = f"{medians.rate:,.0f}", f"{medians.p50:.2f}", f"{medians.cpu:.0f} + {medians.database_cpu:.0f}"
+                row(name, *cells, ratio(slices.each("cpu"), fetched[0].each("cpu")).cell())

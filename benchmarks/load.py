@@ -8,25 +8,33 @@ import itertools
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of a run: requests per second, milliseconds, and server CPU microseconds per request."""
+    """The figures of a run: requests per second, milliseconds, and CPU microseconds per request."""
 
     requests: int
     seconds: float
     p50: float
     p99: float
-    cpu: float
+    cpu: float  # of the server
     statuses: dict[int, int]
+    database_cpu: float = 0  # of the processes of PostgreSQL, if they were named
 
     @property
     def rate(self) -> float:
         return self.requests / self.seconds
+
+    @property
+    def whole_cpu(self) -> float:
+        """CPU microseconds per request of server and PostgreSQL."""
+        return self.cpu + self.database_cpu
 
 
 def http(method: str, path: str, headers: dict[str, str], body: object = None) -> bytes:
@@ -81,22 +89,32 @@ def resident(pid: int) -> float:
 
 
 class _Client(asyncio.Protocol):
-    def __init__(self, requests: Iterator[bytes], times: list[float], statuses: dict[int, int]) -> None:
-        self.requests, self.times, self.statuses = requests, times, statuses
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    """A connection that sends one request after another."""
+
+    def __init__(self) -> None:
         self.buffer = b""
         self.sent = 0.0
+        self.done: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: asyncio.Transport = transport  # always TCP
-        self._next()
+        assert isinstance(transport, asyncio.Transport)  # always TCP
+        self.transport = transport
+
+    def send(self, requests: Iterator[bytes], times: list[float], statuses: dict[int, int]) -> asyncio.Future[None]:
+        """Send these requests. The result is there after the last response."""
+        self.requests, self.times, self.statuses = requests, times, statuses
+        self.done = done = asyncio.get_running_loop().create_future()
+        if self.transport.is_closing():
+            self.connection_lost(None)
+        else:
+            self._next()
+        return done
 
     def _next(self) -> None:
         request = next(self.requests, None)
         if request is None:
-            self.transport.close()
-            if not self.done.done():
-                self.done.set_result(None)
+            assert self.done is not None
+            self.done.set_result(None)
             return
         self.sent = time.perf_counter()
         self.transport.write(request)
@@ -118,37 +136,75 @@ class _Client(asyncio.Protocol):
         self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
+        if self.done is not None and not self.done.done():
             self.done.set_exception(ConnectionError("the server closed the connection"))
 
 
-async def _run(
-    port: int, requests: Sequence[bytes], count: int, connections: int
-) -> tuple[list[float], dict[int, int]]:
-    times: list[float] = []
-    statuses: dict[int, int] = {}
-    stream = itertools.islice(itertools.cycle(requests), count)
-    loop = asyncio.get_running_loop()
-    clients = [
-        (await loop.create_connection(lambda: _Client(stream, times, statuses), "127.0.0.1", port))[1]
-        for _ in range(connections)
-    ]
-    await asyncio.gather(*(client.done for client in clients))
-    return times, statuses
+class Connections:
+    """Keep-alive connections to a server process, open until the context ends.
+
+    Measurements that follow each other do not pay for connecting again.
+    """
+
+    def __init__(self, pid: int, port: int, number: int = 8) -> None:
+        self.pid, self.port, self.number = pid, port, number
+
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner()
+        self._clients = self._runner.run(self._open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._close())
+        self._runner.close()
+
+    def measure(self, requests: Sequence[bytes], database: Iterable[int] = ()) -> Result:
+        """Send these requests, at least one, over all connections.
+
+        `database` are the ids of PostgreSQL's processes, whose CPU time is counted too.
+        """
+        database_before = cpu_times(database)
+        before, start = cpu_seconds(self.pid), time.perf_counter()
+        times, statuses = self._runner.run(self._send(iter(requests)))
+        seconds, cpu = time.perf_counter() - start, cpu_seconds(self.pid) - before
+        database_cpu = cpu_since(database_before)
+        ordered = sorted(times)
+        return Result(
+            len(ordered),
+            seconds,
+            statistics.median(ordered) * 1e3,
+            ordered[int(len(ordered) * 0.99)] * 1e3,
+            cpu / len(ordered) * 1e6,
+            statuses,
+            database_cpu / len(ordered) * 1e6,
+        )
+
+    async def _open(self) -> list[_Client]:
+        loop = asyncio.get_running_loop()
+        return [(await loop.create_connection(_Client, "127.0.0.1", self.port))[1] for _ in range(self.number)]
+
+    async def _send(self, requests: Iterator[bytes]) -> tuple[list[float], dict[int, int]]:
+        times: list[float] = []
+        statuses: dict[int, int] = {}
+        await asyncio.gather(*(client.send(requests, times, statuses) for client in self._clients))
+        return times, statuses
+
+    async def _close(self) -> None:
+        for client in self._clients:
+            client.transport.close()
 
 
 def measure(pid: int, port: int, requests: Sequence[bytes], count: int, connections: int = 8) -> Result:
     """Send `count` requests, at least one, over `connections`, in turn from `requests`."""
-    count = max(count, 1)
-    before, start = cpu_seconds(pid), time.perf_counter()
-    times, statuses = asyncio.run(_run(port, requests, count, connections))
-    seconds, cpu = time.perf_counter() - start, cpu_seconds(pid) - before
-    ordered = sorted(times)
-    return Result(
-        count,
-        seconds,
-        statistics.median(ordered) * 1e3,
-        ordered[int(len(ordered) * 0.99)] * 1e3,
-        cpu / count * 1e6,
-        statuses,
-    )
+    with Connections(pid, port, connections) as opened:
+        return opened.measure(list(itertools.islice(itertools.cycle(requests), max(count, 1))))
+
+
+def typical(results: Sequence[Result]) -> Result:
+    """The medians of measurements with the same number of requests, and all statuses."""
+    statuses: Counter[int] = Counter()
+    for result in results:
+        statuses.update(result.statuses)
+    rows = ((of.seconds, of.p50, of.p99, of.cpu, of.database_cpu) for of in results)
+    seconds, p50, p99, cpu, database_cpu = (statistics.median(figures) for figures in zip(*rows, strict=True))
+    return Result(results[0].requests, seconds, p50, p99, cpu, dict(statuses), database_cpu)

@@ -21,7 +21,6 @@ ORIGIN = re.compile(
     r" on (?P<day>\d{1,2} [A-Z][a-z]+ \d{4})(?:, on (?P<machine>.+), Python [\d.]+)?\.$",
     re.MULTILINE,
 )
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class RunError(Exception):
@@ -51,15 +50,6 @@ class Measurement:
             return None
         place = self.columns.index(column) if column else 1
         return cells[place] if place < len(cells) else None
-
-
-def numbers(cell: str) -> list[float]:
-    """The numbers in a cell.
-
-    >>> numbers("**6,713**/s, p99 17.0 ms")
-    [6713.0, 99.0, 17.0]
-    """
-    return [float(text.replace(",", "")) for text in NUMBER.findall(cell)]
 
 
 def parse(name: str, section: str) -> Measurement | None:

@@ -6,8 +6,10 @@ There are 10,000 cars with 20 assignments each, a car that reports every ten sec
 from __future__ import annotations
 
 import asyncio
+import functools
 import statistics
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from typing import Any, LiteralString
@@ -16,13 +18,14 @@ from urllib.parse import quote
 import asyncpg
 
 from benchmarks import telemetry
+from benchmarks.estimates import ratio
 from benchmarks.foundation import database, token
 from benchmarks.sizes import sized
+from benchmarks.slices import alternate
 from benchmarks.tables import row, table
 from keyrack.telemetry.runs import packed
 
 CARS = sized(10_000, tiny=200)
-ROUNDS = sized(21, tiny=1)
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 DAYS, STEP = sized(31, tiny=2), timedelta(seconds=10)
 MOVING, STANDING = 1, 2
@@ -83,31 +86,33 @@ async def fill(dsn: str, now: datetime) -> None:
     await raw.close()
 
 
-async def floor(dsn: str, sql: LiteralString, *args: Any) -> float:
-    """Median milliseconds of the statement."""
-    raw = await asyncpg.connect(dsn)
-    times: list[float] = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        await raw.fetchval(sql, *args)
-        times.append((time.perf_counter() - start) * 1e3)
-    await raw.close()
-    return statistics.median(times)
-
-
-def seen(port: int, path: str, headers: dict[str, str]) -> float:
-    """Median milliseconds of the whole response, over one connection."""
+def beside(
+    name: str, dsn: str, port: int, path: str, headers: dict[str, str], sql: LiteralString, args: tuple[Any, ...]
+) -> None:
+    """Print a row: median milliseconds of the response and of the floor's statement, and their ratio."""
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    times: list[float] = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        connection.request("GET", "/v3" + path, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
-        times.append((time.perf_counter() - start) * 1e3)
-        assert answer.status == 200, path
+    with asyncio.Runner() as runner:
+        raw = runner.run(asyncpg.connect(dsn))
+
+        def response() -> None:
+            connection.request("GET", "/v3" + path, headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200, path
+
+        def statement() -> None:
+            runner.run(raw.fetchval(sql, *args))
+
+        times = alternate(*(functools.partial(milliseconds, work) for work in (response, statement)))
+        runner.run(raw.close())
     connection.close()
-    return statistics.median(times)
+    row(name, *(f"{statistics.median(of):.1f}" for of in times), ratio(*times).cell(1))
+
+
+def milliseconds(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
 
 
 def stamp(at: datetime) -> str:
@@ -148,5 +153,4 @@ def main() -> None:
             headers["Authorization"] = f"Bearer {token(server.port, headers)}"
             table("positions reads", "", "p50 ms", "floor p50 ms", "ratio")
             for name, path, sql, args in cases(now):
-                beside, told = asyncio.run(floor(dsn, sql, *args)), seen(server.port, path, headers)
-                row(name, f"{told:.1f}", f"{beside:.1f}", f"**{told / beside:.1f}**")
+                beside(name, dsn, server.port, path, headers, sql, args)

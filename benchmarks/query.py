@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import random
@@ -31,10 +32,12 @@ from tests.api.odata import evaluator as means
 from tests.api.odata.evaluator import Evaluate
 
 from benchmarks import foundation
+from benchmarks.estimates import ratio
 from benchmarks.floor import Floor
 from benchmarks.foundation import Running, database, free_port, running, token
 from benchmarks.load import Result, http, measure
 from benchmarks.sizes import is_tiny, sized
+from benchmarks.slices import ROUNDS, WARM_UP, Variant, alternate_servers, alternate_tasks
 from benchmarks.tables import note, row, table
 from keyrack.api import odata
 from keyrack.api.odata import query_string
@@ -49,11 +52,11 @@ from keyrack.http.routes import ALL
 CARS = sized(100_000, tiny=500)
 FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with the cars of random filters
 SAMPLES, FILTERS, SEED = (*sized((200, 100), tiny=(20, 5)), 4)
-COUNT, WARM = sized((2_000, 400), tiny=(20, 2))  # requests of one measurement, and warm-up requests
+COUNT = sized(200, tiny=10)  # requests per slice
 PEER_COUNT = sized(800, tiny=10)
 EVENTS = sized(100_000, tiny=1_000)
 FROM = sized(5_000, tiny=1_000)  # the lowest id of the query
-ROUNDS = sized(41, tiny=1)  # repetitions of an aggregation
+STATEMENTS = sized(41, tiny=1)  # rounds of aggregation statements
 
 FILL = """
 update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
@@ -243,7 +246,7 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
     mine = headers | {"Customer-ID": str(LARGE)}
     status, rows = answer(keyrack.port, "/v3" + asked(FROM), mine)
     assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/{FROM}", {}), "the floor answers something else"
-    table("query floor", *foundation.BESIDE_FLOOR)
+    foundation.floor_table("query floor")
     again, new = itertools.cycle(range(1000, 1100)), itertools.count(2 * FROM)
     kinds = (
         ("100 texts in turn", again, False),
@@ -251,14 +254,10 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
         ("each text compiled again", new, True),
     )
     for name, numbers, recompiled in kinds:
-        asked_for = [*itertools.islice(numbers, WARM + COUNT)]
-        requests = [http("GET", "/v3" + asked(n, recompiled=recompiled), mine) for n in asked_for]
-        theirs = [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for]
-        measure(keyrack.pid, keyrack.port, requests[:WARM], WARM)
-        measure(floor.pid, floor.port, theirs[:WARM], WARM)
-        result = checked(name, measure(keyrack.pid, keyrack.port, requests[WARM:], COUNT))
-        theirs_result = checked(name, measure(floor.pid, floor.port, theirs[WARM:], COUNT))
-        foundation.beside_floor(name, result, theirs_result)
+        asked_for = [*itertools.islice(numbers, (WARM_UP + ROUNDS) * COUNT)]
+        ours = Variant(keyrack, [http("GET", "/v3" + asked(n, recompiled=recompiled), mine) for n in asked_for])
+        theirs = Variant(floor, [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for])
+        foundation.beside_floor(name, *alternate_servers(ours, theirs, count=COUNT))
     note(f"`$filter={QUESTION.format(n='N')}&$orderby=name&$top=10`, {len(rows)} of {CARS:,} cars.")
 
 
@@ -293,6 +292,13 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
     row("times faster", *(f"**{ratio:.1f}**" for ratio in ratios))
 
 
+async def timed(raw: Any, sql: str, *args: Any) -> tuple[str, float]:
+    """The rows of a statement as JSON, and its milliseconds."""
+    start = time.perf_counter()
+    rows = await raw.fetchval(sql, *args)
+    return rows, (time.perf_counter() - start) * 1e3
+
+
 async def statements(dsn: str) -> None:
     """Print the table of aggregation statements: medians of Keyrack's and handwritten ones."""
     settings = Settings()
@@ -307,16 +313,12 @@ async def statements(dsn: str) -> None:
         ours = Select(resource).statement(plan.sql)
         bounds = {"rows": settings.list_chunk_rows * 100, "size": settings.list_chunk_bytes}
         values = ours.select({"customer": LARGE, **bounds, **plan.parameters})
-        times: tuple[list[float], list[float]] = ([], [])
-        rows: list[Any] = [None, None]
-        for _ in range(ROUNDS):
-            for which, (text, *args) in enumerate(((ours.sql, *values), (by_hand(sql), LARGE))):
-                start = time.perf_counter()
-                rows[which] = await raw.fetchval(text, *args)
-                times[which].append((time.perf_counter() - start) * 1e3)
-        assert len({len(json.loads(body)) for body in rows}) == 1, f"{name}: other groups than by hand"
-        one, two = (statistics.median(found) for found in times)
-        row(name, f"{one:.1f}", f"{two:.1f}", f"**{one / two:.2f}**")
+        variants = functools.partial(timed, raw, ours.sql, *values), functools.partial(timed, raw, by_hand(sql), LARGE)
+        results = await alternate_tasks(*variants, rounds=STATEMENTS, warm_up=0)
+        groups = {len(json.loads(rows)) for of in results for rows, _ in of}
+        assert len(groups) == 1, f"{name}: other groups than by hand"
+        times = [[milliseconds for _, milliseconds in of] for of in results]
+        row(name, *(f"{statistics.median(of):.1f}" for of in times), ratio(*times).cell())
     await raw.close()
 
 
@@ -325,13 +327,10 @@ def figures(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
     mine = headers | {"Customer-ID": str(LARGE)}
     path = "/v3/cars?$apply=" + quote(FIGURES[ONE_FIGURE][1])
     assert answer(keyrack.port, path, mine) == answer(floor.port, f"/{LARGE}/figures/0", {})
-    ours, theirs = [http("GET", path, mine)] * ROUNDS, [http("GET", f"/{LARGE}/figures/0", {})] * ROUNDS
-    table("query figures-http", *foundation.BESIDE_FLOOR)
-    results = [
-        checked(ONE_FIGURE, measure(server.pid, server.port, requests, ROUNDS, connections=1))
-        for server, requests in ((keyrack, ours), (floor, theirs))
-    ]
-    foundation.beside_floor(ONE_FIGURE, *results)
+    ours = Variant(keyrack, [http("GET", path, mine)])
+    theirs = Variant(floor, [http("GET", f"/{LARGE}/figures/0", {})])
+    foundation.floor_table("query figures-http")
+    foundation.beside_floor(ONE_FIGURE, *alternate_servers(ours, theirs, count=sized(2, tiny=1), connections=1))
 
 
 # Random filters

@@ -7,7 +7,9 @@ the same one, or nothing is written. "without" is a server without replicas.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import statistics
 import threading
 import time
 import urllib.request
@@ -18,28 +20,30 @@ from dataclasses import dataclass
 import asyncpg
 from tests.db.replication.cluster import Cluster, running_cluster
 
+from benchmarks.estimates import ratio
 from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, running, token
-from benchmarks.load import cpu_since, cpu_times, http, measure
+from benchmarks.load import Connections, cpu_since, cpu_times, http, typical
 from benchmarks.sizes import sized
+from benchmarks.slices import Variant, alternate, alternate_servers
 from benchmarks.tables import note, row, table
 
 CUSTOMERS, CARS = 3, 2_000
 ELSEWHERE = 3  # a customer without reads
-ROUNDS = sized(3, tiny=1)  # in turn, so that other load affects all
-COUNT = sized(1_500, tiny=20)  # requests per round
+COUNT = sized(200, tiny=20)  # requests per slice
+CONNECTIONS = 4
 CHAIN = sized(300, tiny=5)  # reads one after another
 PAUSE = 0.02  # seconds between two concurrent writes
 POSITION = "Keyrack-Position"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Spent:
     """CPU microseconds per request, and milliseconds until its response."""
 
-    server: float = 0.0
-    leader: float = 0.0
-    replica: float = 0.0
-    p50: float = 0.0
+    server: float
+    leader: float
+    replica: float
+    p50: float
 
 
 def backends(dsn: str) -> list[int]:
@@ -82,19 +86,19 @@ def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]
         thread.join()
 
 
-def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: Spent) -> None:
-    """Add the cost of one round of these requests to `total`."""
-    measure(
-        server.pid, server.port, requests, min(len(requests) * 8, COUNT)
-    )  # opens the connections and makes their plans
+def spent(connections: Connections, cluster: Cluster, requests: Sequence[bytes]) -> Spent:
+    """The cost of a slice of these requests."""
     before = [cpu_times(backends(each.dsn)) for each in (cluster.leader, cluster.replica)]
-    result = measure(server.pid, server.port, requests, COUNT, 4)
-    leader, replica = map(cpu_since, before)
+    result = connections.measure(requests)
+    leader, replica = (cpu_since(times) / len(requests) * 1e6 for times in before)
     assert set(result.statuses) == {200}, result.statuses
-    total.server += result.cpu / ROUNDS
-    total.leader += leader / COUNT * 1e6 / ROUNDS
-    total.replica += replica / COUNT * 1e6 / ROUNDS
-    total.p50 += result.p50 / ROUNDS
+    return Spent(result.cpu, leader, replica, result.p50)
+
+
+def cells(slices: Sequence[Spent], *parts: str) -> str:
+    """The medians of these parts of the CPU time, and of the response time."""
+    cpu, p50 = ([statistics.median(getattr(s, part) for s in slices) for part in of] for of in (parts, ["p50"]))
+    return f"{' + '.join(f'{part:.0f}' for part in cpu)}, {p50[0]:.2f}"
 
 
 def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
@@ -137,26 +141,24 @@ def main() -> None:
             ("GET /cars?$top=100", ["/cars?$top=100"]),
         ):
             for meanwhile, customer in (("no writes", 0), ("writes elsewhere", ELSEWHERE), ("writes here", SMALL)):
-                totals, counts = (Spent(), Spent()), {"replica": 0.0}
-                requests = [http("GET", "/v3" + path, small) for path in paths]
-                for _ in range(ROUNDS):
-                    with ExitStack() as others:
-                        if customer:
-                            others.enter_context(writing(without.port, signed_in, customer))
-                        spent(without, cluster, requests, totals[0])
-                        before = reads(metrics)
-                        spent(at_replica, cluster, requests, totals[1])
-                        after = reads(metrics)
-                    for server in after:
-                        counts[server] = counts.get(server, 0.0) + after[server] - before.get(server, 0.0)
-                one, other = totals
-                share = counts["replica"] / sum(counts.values())
+                requests = [http("GET", "/v3" + path, small) for path in paths] * (COUNT // len(paths) or 1)
+                with ExitStack() as others:
+                    if customer:
+                        others.enter_context(writing(without.port, signed_in, customer))
+                    opened = [
+                        others.enter_context(Connections(server.pid, server.port, CONNECTIONS)) for server in servers
+                    ]
+                    before = reads(metrics)
+                    one, other = alternate(*(functools.partial(spent, of, cluster, requests) for of in opened))
+                    counts = {server: count - before.get(server, 0.0) for server, count in reads(metrics).items()}
                 row(
                     f"{name}, {meanwhile}",
-                    f"{one.server:.0f} + {one.leader:.0f}, {one.p50:.2f}",
-                    f"{other.server:.0f} + {other.leader:.0f} + {other.replica:.0f}, {other.p50:.2f}",
-                    f"**{other.server / one.server:.2f}**", f"**{other.leader / one.leader:.2f}**", f"{share:.1%}",
-                )  # fmt: skip
+                    cells(one, "server", "leader"),
+                    cells(other, "server", "leader", "replica"),
+                    ratio([s.server for s in other], [s.server for s in one]).cell(),
+                    ratio([s.leader for s in other], [s.leader for s in one]).cell(),
+                    f"{counts.get('replica', 0.0) / sum(counts.values()):.1%}",
+                )
         for meanwhile, customer in (("elsewhere", ELSEWHERE), ("here", SMALL)):
             with writing(without.port, signed_in, customer):
                 share = chained(at_replica.port, metrics, small)
@@ -165,10 +167,9 @@ def main() -> None:
                 f"writes {meanwhile}: {share:.1%}."
             )
         write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
-        costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
-        cpu = [sum(one.cpu for one in costs[place::2]) / ROUNDS for place in (0, 1)]
-        p50 = [sum(one.p50 for one in costs[place::2]) / ROUNDS for place in (0, 1)]
-        note(
-            f"`PUT /cars`: {cpu[0]:.0f} us and {p50[0]:.2f} ms without, {cpu[1]:.0f} us and {p50[1]:.2f} ms with:"
-            f" **{cpu[1] / cpu[0]:.2f}**."
-        )
+        variants = (Variant(server, write) for server in servers)
+        one, other = alternate_servers(*variants, count=COUNT, connections=CONNECTIONS)
+        medians = [typical(slices.results) for slices in (one, other)]
+        costs = [f"{of.cpu:.0f} us and {of.p50:.2f} ms" for of in medians]
+        times = ratio(other.each("cpu"), one.each("cpu")).cell()
+        note(f"`PUT /cars`: {costs[0]} without, {costs[1]} with: {times}.")

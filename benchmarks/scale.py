@@ -1,28 +1,31 @@
 """Ten thousand active customers, compared with ten: reads, outcomes and memory.
 
 Each customer has a hundred cars. There are two databases on separate servers, each with an API process and two workers,
-with the same settings. They run in turn, in changing order, so that other load affects both equally. The ratios are
-medians over the rounds. Each customer has a manager with a token, and a webhook.
+with the same settings. They run in turn (`benchmarks.slices`). Each customer has a manager with a token, and a webhook.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import statistics
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import asyncpg
 
+from benchmarks.estimates import ratio
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, running, settle
-from benchmarks.load import cpu_since, cpu_times, http, measure, resident
+from benchmarks.load import cpu_since, cpu_times, http, resident
 from benchmarks.outcomes import Receiver, until, workers
 from benchmarks.sizes import sized
+from benchmarks.slices import ROUNDS as SLICES
+from benchmarks.slices import WARM_UP, Variant, alternate_servers, alternate_tasks
 from benchmarks.tables import note, row, table
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
@@ -37,14 +40,16 @@ from keyrack.webhooks.declarations import NewWebhook
 FEW, MANY = sized((10, 10_000), tiny=(2, 4))  # customers
 CARS = sized(100, tiny=12)  # of each
 USED = 10  # cars with a box, a service and assignments
-ROUNDS = sized(3, tiny=1)
-READS = sized(10_000, tiny=40)  # of one kind per round: one per customer of the many
+READS = sized(10_000, tiny=40)  # of one kind until each of the many customers had one
+SLICE = sized(1_000, tiny=40)  # of these reads
+ROUNDS = sized(6, tiny=1)  # of operations and outcomes: the fewest with an interval
 OPERATIONS = sized(10_000, tiny=40)  # applied and delivered per round: one per customer of the many
 # Requests with a timed way to the webhook, and the warm-up before them
-RATE, SECONDS, WARM = (100, *sized((10, 3), tiny=(1, 0)))
+RATE, SECONDS, WARM = (100, *sized((5, 3), tiny=(1, 0)))
 HOSTS = 10  # of receivers that the customers of both share
 OWN_HOSTS = 1_000  # nearly each of the many customers has a separate receiver
 GOAL_READS, GOAL_OUTCOMES = 1.2, 1.5
+T = TypeVar("T")
 
 LOAD = """
 set synchronous_commit = off;
@@ -228,11 +233,16 @@ def reads(system: System) -> dict[str, list[bytes]]:
     }
 
 
-async def read(system: System, requests: Sequence[bytes]) -> Spent:
-    before = cpu_times(await backends(system.dsn))
-    result = await asyncio.to_thread(measure, system.server.pid, system.server.port, requests, READS)
-    assert set(result.statuses) == {200}, result.statuses
-    return Spent(result.p50, result.cpu, cpu_since(before) / READS * 1e6)
+def read(systems: Sequence[tuple[System, Sequence[bytes]]], **slices: int) -> list[list[Spent]]:
+    """The figures of each slice of reads, by system."""
+    variants = (
+        Variant(system.server, requests, 200, lambda system=system: asyncio.run(backends(system.dsn)))
+        for system, requests in systems
+    )
+    return [
+        [Spent(result.p50, result.cpu, result.database_cpu) for result in of.results]
+        for of in alternate_servers(*variants, **slices)
+    ]
 
 
 async def apply(system: System) -> tuple[Spent, float]:
@@ -299,23 +309,9 @@ async def outcome(system: System) -> list[float]:
     return sorted((system.receiver.arrived[id] - answered[id]) * 1e3 for id in list(answered)[WARM * RATE :])
 
 
-def by_turns(both: tuple[System, System]) -> Iterator[tuple[int, System]]:
-    """Yield each system once per round, in alternating order."""
-    for number in range(ROUNDS):
-        for system in both if number % 2 else reversed(both):
-            yield number, system
-
-
-async def rounds(both: tuple[System, System], what: Callable[[System], Awaitable[Any]]) -> tuple[list[Any], list[Any]]:
-    """Run a measurement in each round, and return the results by system."""
-    shown: dict[str, list[Any]] = {system.name: [] for system in both}
-    for _, system in by_turns(both):
-        shown[system.name].append(await what(system))
-    return shown[both[0].name], shown[both[1].name]
-
-
-def ratio(few: Sequence[float], many: Sequence[float]) -> float:
-    return statistics.median(b / a for a, b in zip(few, many, strict=True))
+async def rounds(few: System, many: System, what: Callable[[System], Awaitable[T]]) -> tuple[list[T], ...]:
+    """Measure both systems in each round, and return the results by system."""
+    return await alternate_tasks(*(functools.partial(what, of) for of in (few, many)), rounds=ROUNDS, warm_up=0)
 
 
 def beside(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | str) -> None:
@@ -324,43 +320,39 @@ def beside(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float |
     def cpu(of: Sequence[Spent]) -> str:
         return f"{statistics.median(s.keyrack for s in of):.0f} + {statistics.median(s.postgres for s in of):.0f}"
 
-    times = ratio([s.each for s in few], [s.each for s in many])
-    both = ratio([s.keyrack + s.postgres for s in few], [s.keyrack + s.postgres for s in many])
+    times = ratio([s.each for s in many], [s.each for s in few])
+    both = ratio([s.keyrack + s.postgres for s in many], [s.keyrack + s.postgres for s in few])
     a, b = (statistics.median(s.each for s in of) for of in (few, many))
-    row(name, f"{a:.2f}", f"{b:.2f}", f"**{times:.2f}**", cpu(few), cpu(many), f"**{both:.2f}**", goal)
+    row(name, f"{a:.2f}", f"{b:.2f}", times.cell(), cpu(few), cpu(many), both.cell(), goal)
 
 
 async def compare(few: System, many: System) -> None:
-    both = (few, many)
-    requests = {system.name: reads(system) for system in both}
+    requests = reads(few), reads(many)
     memory = [("at the start", few.memory, many.memory)]
-    kinds = list(requests[few.name])
-
-    async def of(kind: str, system: System) -> Spent:
-        return await read(system, requests[system.name][kind])
-
-    firsts = [await of(kinds[0], system) for system in both]
+    kinds = {name: [(few, of), (many, requests[1][name])] for name, of in requests[0].items()}
+    first_few, first_many = await asyncio.to_thread(read, next(iter(kinds.values())), count=READS, rounds=1, warm_up=0)
     memory.append((f"after {READS:,} reads, one for each customer", few.memory, many.memory))
     table(
         "scale times", "", f"{few.name} customers: ms", f"{many.name}: ms", "ratio",
         f"{few.name}: CPU us, Keyrack + PostgreSQL", f"{many.name}: CPU us", "ratio", "goal",
     )  # fmt: skip
-    beside(f"the first {READS:,} reads of one car after the start", [firsts[0]], [firsts[1]], "")
-    for kind in kinds:
-        shown = await rounds(both, lambda system, kind=kind: of(kind, system))
-        beside(kind, *shown, GOAL_READS)
-    memory.append((f"after {ROUNDS * len(kinds)} times as many reads", few.memory, many.memory))
-    applied = await rounds(both, apply)
+    beside(f"the first {READS:,} reads of one car after the start", first_few, first_many, "")
+    for kind, systems in kinds.items():
+        read_few, read_many = await asyncio.to_thread(read, systems, count=SLICE)
+        beside(kind, read_few, read_many, GOAL_READS)
+    more = (WARM_UP + SLICES) * SLICE * len(kinds)
+    memory.append((f"after {more:,} more reads", few.memory, many.memory))
+    applied = await rounds(few, many, apply)
     spent_few, spent_many = ([spent for spent, _ in of] for of in applied)
     beside(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES)
     memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
-    times = await rounds(both, outcome)
+    times = await rounds(few, many, outcome)
     memory.append(
         (f"after {ROUNDS * RATE * (WARM + SECONDS):,} more, requested through the API", few.memory, many.memory)
     )
-    for system in both:
+    for system in (few, many):
         await spread(system)
-    own_few, own_many = ([spent for spent, _ in of] for of in await rounds(both, apply))
+    own_few, own_many = ([spent for spent, _ in of] for of in await rounds(few, many, apply))
     beside(f"an operation applied and delivered, {OWN_HOSTS:,} receivers", own_few, own_many, "")
     memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes to {OWN_HOSTS:,} receivers", few.memory, many.memory))
     note(f"Operations applied per second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
@@ -370,7 +362,7 @@ async def compare(few: System, many: System) -> None:
     for name, place in (("p50", 0.5), ("p99", 0.99)):
         a, b = ([of[int(len(of) * place)] for of in system] for system in times)
         medians = f"{statistics.median(a):.1f}", f"{statistics.median(b):.1f}"
-        row(name, *medians, f"**{ratio(a, b):.2f}**", GOAL_OUTCOMES if name == "p50" else "")
+        row(name, *medians, ratio(b, a).cell(), GOAL_OUTCOMES if name == "p50" else "")
     table("scale memory", "MB of API and worker", f"{few.name} customers", many.name)
     for name, a, b in memory:
         row(name, f"{a[0]:.0f}, {a[1]:.0f}", f"{b[0]:.0f}, {b[1]:.0f}")

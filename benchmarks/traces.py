@@ -1,9 +1,8 @@
 """The cost of traces and metrics: server CPU time per request with and without them.
 
-Servers on one database run throughout and get requests in rounds, each time in another order. So other load on the
-machine affects all alike. Two of the servers have both features off. Ratios refer to the mean of these two in the same
-round. The distance of their ratios from 1 shows the precision. All ratios are medians over the rounds. The collector, a
-separate process, discards its input.
+Servers on one database run throughout and get requests in turn (`benchmarks.slices`). Two of the servers have both
+features off. Ratios refer to the mean of these two in the same round. The distance of their ratios from 1 shows the
+precision. The collector, a separate process, discards its input.
 """
 
 from __future__ import annotations
@@ -12,23 +11,20 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
-import random
 import statistics
 import urllib.request
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from benchmarks.estimates import ratio
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, load, running
-from benchmarks.load import http, measure
+from benchmarks.load import http
 from benchmarks.sizes import sized
+from benchmarks.slices import Variant, alternate_servers
 from benchmarks.tables import row, table
 
-ROUNDS = sized(25, tiny=1)
-READS, WRITES = sized(
-    (800, 400), tiny=(8, 4)
-)  # short turns of a server, so that a round has the same conditions for all
-CONNECTIONS = 8
+READS, WRITES = sized((800, 400), tiny=(8, 4))  # requests per slice
 OFF = ("off", "off again")
 START = "2026-01-01T08:00:00Z"
 
@@ -86,25 +82,12 @@ def signed_in(port: int, headers: dict[str, str]) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {token}", "Customer-ID": "1"}
 
 
-def compare(found: dict[str, Running], requests: Sequence[bytes], count: int) -> dict[str, tuple[float, float]]:
-    """Median microseconds per request and ratio to `OFF`, by kind of server."""
-    cpu: dict[str, list[float]] = {name: [] for name in found}
-    names, order = list(found), random.Random(1)
-    for number in range(-1, ROUNDS):
-        for name in order.sample(names, len(names)):
-            one = found[name]
-            result = measure(one.pid, one.port, requests, count, CONNECTIONS)
-            assert set(result.statuses) <= {200, 204}, result.statuses
-            if number >= 0:  # the first round warms up
-                cpu[name].append(result.cpu)
-    floor = [statistics.mean(both) for both in zip(*(cpu[name] for name in OFF), strict=True)]
-    ratios = {name: statistics.median(own / off for own, off in zip(cpu[name], floor, strict=True)) for name in names}
-    return {name: (statistics.median(cpu[name]), ratios[name]) for name in names}
-
-
-def show(title: str, found: dict[str, tuple[float, float]]) -> None:
-    cpu = statistics.mean(found[name][0] for name in OFF)
-    row(f"{title}, {cpu:.0f} us", *(f"{ratio:.2f}" for _, ratio in found.values()))
+def compare(servers: Sequence[Running], requests: Sequence[bytes], count: int) -> list[str]:
+    """The cells of a row: the microseconds of the first two servers, which are `OFF`, and the ratio of each."""
+    every = alternate_servers(*(Variant(server, requests) for server in servers), count=count)
+    cpu = [slices.each("cpu") for slices in every]
+    floor = [statistics.mean(both) for both in zip(*cpu[: len(OFF)], strict=True)]
+    return [f"{statistics.median(floor):.0f} us", *(ratio(own, floor).cell() for own in cpu)]
 
 
 def main() -> None:
@@ -120,5 +103,9 @@ def main() -> None:
             headers = signed_in(found["off"].port, headers)
             body: dict[str, Any] = {"carId": 1, "userId": 1, "start": START}
             table("traces ratios", "", *OFF, "traces, 1 % (goal: below 1.05)", "traces, 100 %", "metrics")
-            show("GET /cars/{carId}", compare(found, [http("GET", "/v3/cars/1", headers)], READS))
-            show("PUT /assignments", compare(found, [http("PUT", "/v3/assignments", headers, body)], WRITES))
+            for name, request, count in (
+                ("GET /cars/{carId}", http("GET", "/v3/cars/1", headers), READS),
+                ("PUT /assignments", http("PUT", "/v3/assignments", headers, body), WRITES),
+            ):
+                cpu, *ratios = compare([*found.values()], [request], count)
+                row(f"{name}, {cpu}", *ratios)

@@ -6,15 +6,19 @@ import doctest
 from importlib import import_module
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src"
+import pytest
+
+ROOT = Path(__file__).parent.parent
 
 
-def test_docstring_examples_print_the_documented_output() -> None:
-    paths = [path for path in sorted((SOURCE / "keyrack").rglob("*.py")) if "\n    >>> " in path.read_text()]
+@pytest.mark.parametrize("package", [ROOT / "src" / "keyrack", ROOT / "benchmarks"], ids=["keyrack", "benchmarks"])
+def test_docstring_examples_print_the_documented_output(package: Path) -> None:
+    paths = [path for path in sorted(package.rglob("*.py")) if "\n    >>> " in path.read_text()]
     assert paths
     failed: list[str] = []
     for path in paths:
-        module = import_module(".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"))
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        module = import_module(".".join(parts).removesuffix(".__init__"))
         if doctest.testmod(module).failed:
             failed.append(module.__name__)
     assert not failed, failed

@@ -18,7 +18,8 @@ os.environ[sizes.VARIABLE] = sizes.TINY  # before a benchmark is imported: only 
 
 # What other benchmarks use, and what measures nothing
 SHARED = {
-    "__main__", "catalog", "floor", "goals", "history", "load", "measurements", "peers", "processes", "sizes", "tables",
+    "__main__", "catalog", "estimates", "floor", "goals", "history", "instructions", "load", "measurements", "peers",
+    "processes", "sizes", "slices", "tables",
 }  # fmt: skip
 NO_PROCESSES = {"metrics", "bluetooth"}
 ORIGIN = re.compile(

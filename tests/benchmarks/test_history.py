@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from benchmarks.estimates import Estimate, Interval
 from benchmarks.goals import GOALS, Goal
 from benchmarks.history import GoalHistory, goal_histories, main, page
-from benchmarks.measurements import Measurement, RunError, numbers, parse, read_run, write_run
+from benchmarks.measurements import Measurement, RunError, parse, read_run, write_run
 
 from benchmarks import measurements, tables
 
@@ -22,7 +23,7 @@ SECTION = (
 RATIO = Goal("Reads", "some reads", "GET /cars", "ratio", 1.5)
 
 
-def taken(ratio: float, day: int, commit: str = "0123abcd") -> Measurement:
+def taken(ratio: float | str, day: int, commit: str = "0123abcd") -> Measurement:
     measurement = parse("some reads", SECTION.replace("1.4", str(ratio)))
     assert measurement is not None
     return replace(measurement, day=date(2026, 11, day), commit=commit)
@@ -67,16 +68,16 @@ def test_every_goal_is_a_figure_of_the_results() -> None:
         )
         measurement = parse(goal.table, head + table)
         assert measurement is not None
-        assert goal.value(measurement) is not None, goal.title
+        assert goal.estimate(measurement) is not None, goal.title
     assert len({goal.title for goal in GOALS}) == len(GOALS)
 
 
 def test_a_goal_is_a_maximum_or_a_minimum() -> None:
-    assert RATIO.is_met(1.5)
-    assert not RATIO.is_met(1.51)
+    assert RATIO.is_met(Estimate(1.5))
+    assert not RATIO.is_met(Estimate(1.51))
     rate = replace(RATIO, is_minimum=True)
-    assert rate.is_met(1.5)
-    assert not rate.is_met(1.49)
+    assert rate.is_met(Estimate(1.5))
+    assert not rate.is_met(Estimate(1.49))
 
 
 def test_the_page_begins_with_missed_goals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +96,30 @@ def test_the_page_begins_with_missed_goals(monkeypatch: pytest.MonkeyPatch) -> N
     assert "1.5 times at 4567cdef with changes on 2026-11-04, on 2 cores (Some CPU)" in text
 
 
+def test_a_goal_is_met_by_the_median() -> None:
+    measurement = taken("1.5** (1.4-1.7)", 3)
+    estimate = RATIO.estimate(measurement)
+    assert estimate is not None
+    assert estimate == Estimate(1.5, Interval(1.4, 1.7))
+    assert RATIO.is_met(estimate)
+
+
+def test_the_page_draws_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An early run has none."""
+    monkeypatch.setattr("benchmarks.history.GOALS", (RATIO,))
+    early = taken(1.4, 3)
+    path = write_run({"some reads": SECTION.replace("**1.4**", "**1.6** (1.3-1.9)")}, tmp_path)
+    text = page(goal_histories([early, *read_run(path)]))
+    assert (text.count("<circle"), text.count('<line class="interval')) == (2, 1)
+    assert '<line class="interval no"' in text
+    assert "1.6 times (1.3 to 1.9) at 0123abcd" in text
+    assert "1.4 times at 0123abcd" in text
+
+
 def test_a_slower_rate_is_worse() -> None:
     rate = replace(RATIO, is_minimum=True, limit=0)
     for last, is_worse in ((0.7, True), (0.9, False), (2.0, False)):
-        points = [(measurement, value) for measurement in (taken(1.0, 3),) for value in (1.0, last)]
+        points = [(measurement, value) for measurement in (taken(1.0, 3),) for value in (Estimate(1.0), Estimate(last))]
         assert GoalHistory(rate, points).is_worse == is_worse, last
 
 
@@ -116,10 +137,3 @@ def test_the_command_names_a_damaged_run(
     monkeypatch.setattr("benchmarks.history.all_measurements", partial(measurements.all_measurements, tmp_path))
     assert main(["--output", str(tmp_path / "page.html")]) == 1
     assert "run.json is not a run of benchmarks" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("cell", "expected"), [("**1,234.5**", [1234.5]), ("p50 6.1 ms, p99 17 ms", [50, 6.1, 99, 17]), ("none", [])]
-)
-def test_numbers_of_a_cell(cell: str, expected: list[float]) -> None:
-    assert numbers(cell) == expected
