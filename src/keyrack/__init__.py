@@ -1,3 +1,3 @@
 """Keyrack: the open, self-hosted server for who may open which vehicle, when."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
