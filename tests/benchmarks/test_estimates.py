@@ -26,12 +26,12 @@ def test_an_interval_is_around_the_median(values: list[float]) -> None:
 
 @pytest.mark.parametrize("count", range(1, 13))
 def test_an_interval_is_the_shortest_that_has_the_confidence(count: int) -> None:
-    """A value is above the true median with a probability of one half."""
+    """A value is above the true median in half of the cases."""
     interval = median(range(count)).interval
     below = [sum(sides) for sides in itertools.product((0, 1), repeat=count)]
 
     def share(margin: int) -> float:
-        """The share of cases with the median between the values at this margin."""
+        """The share of cases with the median within this margin."""
         return sum(margin < number < count - margin for number in below) / len(below)
 
     if interval is None:
