@@ -24,6 +24,7 @@ from keyrack.core.settings.cells import MAIN
 
 NORTH = "north"  # the cell on the cluster, if there are two
 SHARE = 0.25  # of the load, for the cell that has no failures
+LONGEST_WAIT = 10.0  # maximum seconds until a worker has applied an operation in that cell
 LONGEST_GAP = 3.0  # maximum seconds without an answer in that cell; a lookup waits for up to 1 s for the other one
 QUIET = 6.0  # seconds between two failures
 WATCHED = 2  # a revoked key is watched for this multiple of the pause
@@ -138,10 +139,11 @@ def judge_unaffected(ledger: Ledger, verdict: Verdict) -> None:
     A 503 for lack of CPU time is not counted: the drill has the machine of a whole installation.
     """
     verdict.none("requests without success", [e for e in ledger.errors.elements() if OVERLOADED.text not in e])
-    gap = max(longest_gap(times, min(times, default=0.0)) for times in (*ledger.writes, *ledger.reads))
-    verdict.none(
-        f"gaps of more than {LONGEST_GAP:g} s without an answer", [f"{gap:.1f} s"] if gap > LONGEST_GAP else []
-    )
+    gaps = [longest_gap(times, min(times, default=0.0)) for times in (*ledger.writes, *ledger.reads)]
+    for what, most, seconds in (
+        ("gaps without an answer", LONGEST_GAP, gaps), ("waits for a worker", LONGEST_WAIT, ledger.waits),
+    ):  # fmt: skip
+        verdict.none(f"{what} of more than {most:g} s", [f"{value:.1f} s" for value in seconds if value > most])
 
 
 async def _befall(cluster: Cluster, failure: Failure, cells: Sequence[Traffic], quiet: float) -> Outcome:

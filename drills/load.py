@@ -34,6 +34,7 @@ class Ledger:
 
     operations: list[str] = field(default_factory=list[str])  # acknowledged operations, by id
     lives: dict[int, list[str]] = field(default_factory=dict[int, list[str]])  # assignment -> its operations, in order
+    waits: list[float] = field(default_factory=list[float])  # seconds from an acknowledged operation to its result
     cars: list[str] = field(default_factory=list[str])  # by name
     events: dict[int, str] = field(default_factory=dict[int, str])  # number -> the event that got it
     fed: dict[int, str] = field(default_factory=dict[int, str])  # the same, from the feed
@@ -171,9 +172,11 @@ class Load:
 
     async def _applied(self, operation: str) -> int | None:
         """The assignment, once the operation has succeeded."""
+        begun = time.monotonic()
         while True:
             row = await self._sure("GET", f"/operations/{operation}", wanted=200)
             if row is None or row["state"] != "Pending":
+                self.ledger.waits.append(time.monotonic() - begun)
                 if row is None or row["state"] != "Succeeded":
                     self.ledger.faults.append(f"operation {operation}: {row}")
                     return None

@@ -37,10 +37,16 @@ def test_a_process_without_cpu_time_is_not_a_failure_of_the_other_cell() -> None
     assert _wrong(ledger) == []
 
 
+def test_an_operation_that_waits_for_a_worker_is_named() -> None:
+    ledger = _ledger()
+    ledger.waits += [0.2, 12.0]
+    assert _wrong(ledger) == ["waits for a worker of more than 10 s: 1, such as ['12.0 s']"]
+
+
 def test_a_gap_at_one_node_in_reads_alone_is_named() -> None:
     ledger = _ledger(reads=[STEADY, [1.0, 1.1, 9.1, 9.2]])
-    assert _wrong(ledger) == ["gaps of more than 3 s without an answer: 1, such as ['8.0 s']"]
+    assert _wrong(ledger) == ["gaps without an answer of more than 3 s: 1, such as ['8.0 s']"]
 
 
 def test_a_cell_without_any_answer_is_named() -> None:
-    assert _wrong(_ledger(writes=[STEADY, []])) == ["gaps of more than 3 s without an answer: 1, such as ['inf s']"]
+    assert _wrong(_ledger(writes=[STEADY, []])) == ["gaps without an answer of more than 3 s: 1, such as ['inf s']"]
