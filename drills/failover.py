@@ -59,7 +59,7 @@ class Traffic:
 async def drill(
     cluster: Cluster, state: Path, failures: Sequence[Failure], speed: float, quiet: float, main: str | None
 ) -> tuple[list[Outcome], dict[str, Verdict]]:
-    """Run each failure on the primary of the running cluster under load, and check the result of each cell.
+    """Run failures on the primary under load, and check each cell.
 
     With `main`, the address of another database, there are two cells: `main` there, and `north` on the cluster.
     """
@@ -96,7 +96,7 @@ async def drill(
 async def _traffic(
     keyrack: Keyrack, http: aiohttp.ClientSession, cell: str, dsn: str, speed: float, share: float
 ) -> AsyncIterator[Traffic]:
-    """The callers of a new customer in the cell, and the receiver of its webhook."""
+    """The callers of a new customer, and the receiver of its webhook."""
     ledger = Ledger()
     async with Receiver(ledger) as receiver:
         fleet = await keyrack.fleet(http, cell)
@@ -134,7 +134,7 @@ def _count(cell: Traffic, verdict: Verdict) -> None:
 
 
 def judge_unaffected(ledger: Ledger, verdict: Verdict) -> None:
-    """Check that the callers of a cell did not notice the failures of another one.
+    """Check that a cell's callers did not notice another cell's failures.
 
     A 503 for lack of CPU time is not counted: the drill has the machine of a whole installation.
     """
@@ -182,7 +182,7 @@ def _outcome(
 
 
 def _gap(nodes: Sequence[Sequence[float]], begun: float) -> float:
-    """The longest gap since `begun` in the times of successes, at the node that was affected more."""
+    """The longest gap in successes since `begun`, of the worst node."""
     return max(longest_gap(times, begun) for times in nodes)
 
 

@@ -71,7 +71,10 @@ class Keyrack:
         return [*self.nodes, *self.workers]
 
     async def start(self) -> None:
-        """Upgrade the schema, make the other cells, start everything, and wait until both nodes respond."""
+        """Write the schema of each cell, and start everything.
+
+        Both nodes respond at the end.
+        """
         await self.command("migrate", "--cell", MAIN)
         for cell in self._added:
             await self.command("cells", "add", cell)

@@ -49,7 +49,7 @@ async def drained(dsn: str) -> dict[str, int]:
 
 
 async def judge(dsn: str, fleet: Fleet, ledger: Ledger, writers: Writers | None = None) -> Verdict:
-    """Compare the ledger, and the direct writes if there are any, with the surviving database."""
+    """Compare the ledger, and any direct writes, with the surviving database."""
     verdict = Verdict()
     for what, left in (await drained(dsn)).items():
         verdict.none(f"{what} at the end", range(left))
