@@ -140,7 +140,7 @@ test-keys-weeks: install-dev
 cluster: install-dev
 	@exec $(BIN)/python -m drills cluster
 
-## test-failover: check that no data is lost when machines fail under load (twenty minutes); DRILL_ARGS="--rounds 1 --only killed"
+## test-failover: check that no data is lost when machines fail under load (twenty minutes); DRILL_ARGS="--cells --rounds 1 --only killed"
 test-failover: install-dev
 	$(BIN)/python -m drills failover $(DRILL_ARGS)
 

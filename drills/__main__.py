@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from drills import networks
@@ -18,7 +20,9 @@ from drills.nodes import Keyrack
 from drills.programs import Missing, Programs, install
 from drills.soak import soak
 from drills.verdict import Verdict
+from keyrack.core.settings.cells import MAIN
 from keyrack.db.embedded.binaries import EmbeddedServerError
+from keyrack.db.embedded.server import EmbeddedServer
 
 STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - accessible to the cluster's accounts
 MISSING = 3  # exit status if the programs cannot be installed
@@ -35,6 +39,7 @@ def main() -> int:
     failover.add_argument("--speed", type=float, default=1.0, help="factor of the load")
     failover.add_argument("--only", default="", help="run only failures whose names contain this")
     failover.add_argument("--quiet", type=float, default=QUIET, help="seconds between two failures")
+    failover.add_argument("--cells", action="store_true", help="with a second cell, which must not notice the failures")
     soaking = commands.add_parser("soak", help="run a load for a long time, and check for growth")
     soaking.add_argument("--minutes", type=float, default=30.0)
     soaking.add_argument("--speed", type=float, default=1.0, help="factor of the load")
@@ -73,7 +78,7 @@ async def _cluster(state: Path, programs: Programs) -> None:
     cluster = Cluster(state, programs, networks.Here())
     try:
         await cluster.start()
-        keyrack = Keyrack(state, cluster.dsn)
+        keyrack = Keyrack(state, {MAIN: cluster.dsn})
         try:
             await keyrack.start()
             print(cluster.ctl("list"), end="")
@@ -99,13 +104,24 @@ async def _failover(state: Path, programs: Programs, arguments: argparse.Namespa
     failures = everywhere() + (of(network) if isinstance(network, networks.Namespaces) else [])
     chosen = [failure for failure in failures if arguments.only in failure.name] * arguments.rounds
     cluster = Cluster(state, programs, network)
-    try:
-        await cluster.start()
-        outcomes, verdict = await drill(cluster, state, chosen, arguments.speed, arguments.quiet)
-    finally:
-        await cluster.stop()
-        network.close()
-    return _say(outcomes, verdict)
+    with _main_cell(state, arguments.cells) as main:
+        try:
+            await cluster.start()
+            outcomes, verdicts = await drill(cluster, state, chosen, arguments.speed, arguments.quiet, main)
+        finally:
+            await cluster.stop()
+            network.close()
+    return _say(outcomes, verdicts)
+
+
+@contextmanager
+def _main_cell(state: Path, has_cells: bool) -> Iterator[str | None]:
+    """The address of an embedded server for cell 0, which runs meanwhile. None without cells."""
+    if not has_cells:
+        yield None
+        return
+    with EmbeddedServer(state / "database") as server:
+        yield server.dsn
 
 
 def _end_at_sigterm() -> None:
@@ -124,19 +140,23 @@ def _forget(state: Path) -> None:
     (state / "passwords.json").unlink(missing_ok=True)
 
 
-def _say(outcomes: list[Outcome], verdict: Verdict) -> int:
-    print("\n| Failure | No writes, s | Goal, s | No reads, s | New primary | Recovered after, s |")
-    print("|---|---|---|---|---|---|")
+def _say(outcomes: Sequence[Outcome], verdicts: Mapping[str, Verdict]) -> int:
+    has_cells = len(verdicts) > 1
+    more = " Other cell without answers, s |" if has_cells else ""
+    print(f"\n| Failure | No writes, s | Goal, s | No reads, s | New primary | Recovered after, s |{more}")
+    print("|---" * (7 if has_cells else 6) + "|")
     for one in outcomes:
         goal = f"{one.failure.goal:g}" if one.failure.goal else "none"
         moved = "yes" if one.moved else "no"
-        print(f"| {one.failure.name} | {one.writes:.1f} | {goal} | {one.reads:.1f} | {moved} | {one.whole:.0f} |")
-    print()
-    for what, number in verdict.told.items():
-        print(f"{number:>8}  {what}")
-    for wrong in verdict.wrong:
-        print(f"WRONG: {wrong}")
-    return 1 if verdict.wrong else 0
+        more = "" if one.gap is None else f" {one.gap:.1f} |"
+        print(f"| {one.failure.name} | {one.writes:.1f} | {goal} | {one.reads:.1f} | {moved} | {one.whole:.0f} |{more}")
+    for cell, verdict in verdicts.items():
+        print(f"\nCell {cell}:" if has_cells else "")
+        for what, number in verdict.told.items():
+            print(f"{number:>8}  {what}")
+        for wrong in verdict.wrong:
+            print(f"WRONG: {wrong}")
+    return int(any(verdict.wrong for verdict in verdicts.values()))
 
 
 if __name__ == "__main__":

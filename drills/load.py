@@ -34,6 +34,7 @@ class Ledger:
 
     operations: list[str] = field(default_factory=list[str])  # acknowledged operations, by id
     lives: dict[int, list[str]] = field(default_factory=dict[int, list[str]])  # assignment -> its operations, in order
+    waits: list[float] = field(default_factory=list[float])  # seconds from an acknowledged operation to its result
     cars: list[str] = field(default_factory=list[str])  # by name
     events: dict[int, str] = field(default_factory=dict[int, str])  # number -> the event that got it
     fed: dict[int, str] = field(default_factory=dict[int, str])  # the same, from the feed
@@ -41,6 +42,7 @@ class Ledger:
     first: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # outcomes, at first delivery
     received: int = 0
     statuses: Counter[int] = field(default_factory=Counter[int])
+    errors: Counter[str] = field(default_factory=Counter[str])  # statuses and texts of answers without success
     again: int = 0
     faults: list[str] = field(default_factory=list[str])  # violations
     writes: list[list[float]] = field(default_factory=lambda: [[], []])  # times of successes, by node
@@ -48,15 +50,25 @@ class Ledger:
 
 
 class Load:
-    """Callers of both nodes, each at its own pace, until `stop`."""
+    """Callers of both nodes, each at its own pace, until `stop`.
+
+    `share` of them all is sent, also of the probes, which do not depend on `speed`.
+    """
 
     def __init__(
-        self, keyrack: Keyrack, fleet: Fleet, http: aiohttp.ClientSession, ledger: Ledger, speed: float
+        self,
+        keyrack: Keyrack,
+        fleet: Fleet,
+        http: aiohttp.ClientSession,
+        ledger: Ledger,
+        speed: float,
+        share: float = 1,
     ) -> None:
         self._keyrack = keyrack
         self._fleet = fleet
         self._http = http
-        self._speed = speed
+        self._speed = speed * share
+        self._pause = 0.1 / share  # seconds between two probes
         self.ledger = ledger
         self._stopping = asyncio.Event()
         self._called = asyncio.Event()  # all calls have finished
@@ -133,6 +145,8 @@ class Load:
             async with self._http.request(method, url, json=body, headers=headers, timeout=timeout) as answer:
                 text, status, told = await answer.text(), answer.status, CIMultiDict(answer.headers)
         self.ledger.statuses[status] += 1
+        if not 200 <= status < 300:
+            self.ledger.errors[f"{status} {text[:200]}"] += 1
         return status, text, told
 
     async def _life(self) -> None:
@@ -158,9 +172,11 @@ class Load:
 
     async def _applied(self, operation: str) -> int | None:
         """The assignment, once the operation has succeeded."""
+        begun = time.monotonic()
         while True:
             row = await self._sure("GET", f"/operations/{operation}", wanted=200)
             if row is None or row["state"] != "Pending":
+                self.ledger.waits.append(time.monotonic() - begun)
                 if row is None or row["state"] != "Succeeded":
                     self.ledger.faults.append(f"operation {operation}: {row}")
                     return None
@@ -206,7 +222,7 @@ class Load:
             self.ledger.faults.append(f"GET {path}: {status} {text}")
 
     async def _probe(self, method: str, node: int, well: list[float]) -> None:
-        """Call one node ten times a second, independent of earlier calls, to measure outages."""
+        """Call one node at a constant pace, independent of earlier calls, to measure outages."""
         body = {"name": f"Probe of {node}"} if method == "PUT" else None
         path, wanted = ("/groups", 201) if method == "PUT" else (f"/cars/{self._fleet.cars[0]}", 200)
 
@@ -218,7 +234,7 @@ class Load:
 
         while not self._stopping.is_set():
             self._begin(once())
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(self._pause)
 
     async def _follow(self) -> None:
         """Follow the event numbers like a feed; none may be skipped."""

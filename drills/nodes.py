@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from drills.machines import Program
+from keyrack.core.settings.cells import MAIN
 from keyrack.db.encryption import master_keys
 
 CARS = 24
@@ -38,6 +40,7 @@ SETTINGS = {
 class Fleet:
     """A customer with cars, boxes and a user, and the credentials of its callers."""
 
+    cell: str  # of the customer
     customer: int
     cars: list[int]
     user: int
@@ -47,11 +50,15 @@ class Fleet:
 
 
 class Keyrack:
-    """Two API nodes and two workers on the database `dsn`. Their logs are below `state`."""
+    """Two API nodes and two workers. Their logs are below `state`.
 
-    def __init__(self, state: Path, dsn: str) -> None:
-        self._variables = SETTINGS | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": _master_key(state)}
+    `databases` has the address of each cell by its name, of which `main` is one.
+    """
+
+    def __init__(self, state: Path, databases: Mapping[str, str]) -> None:
+        self._variables = SETTINGS | {"KEYRACK_MASTER_KEY": _master_key(state)} | _addresses(databases)
         self._state = state
+        self._added = [cell for cell in databases if cell != MAIN]
         ports = [_free_port() for _ in range(2)]
         self.urls = [f"http://127.0.0.1:{port}" for port in ports]
         self.nodes = [
@@ -64,8 +71,13 @@ class Keyrack:
         return [*self.nodes, *self.workers]
 
     async def start(self) -> None:
-        """Upgrade the schema, start everything, and wait until both nodes respond."""
-        await self.command("migrate")
+        """Write the schema of each cell, and start everything.
+
+        Both nodes respond at the end.
+        """
+        await self.command("migrate", "--cell", MAIN)
+        for cell in self._added:
+            await self.command("cells", "add", cell)
         for program in self.programs:
             program.start()
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
@@ -88,13 +100,13 @@ class Keyrack:
             raise RuntimeError(said.decode())
         return json.loads(out)
 
-    async def fleet(self, http: aiohttp.ClientSession) -> Fleet:
-        """A new customer with everything that the load needs."""
-        customer = (await self.command("customer", "add", "Drill"))["id"]
+    async def fleet(self, http: aiohttp.ClientSession, cell: str = MAIN) -> Fleet:
+        """A new customer of the cell with everything that the load needs."""
+        customer = (await self.command("customer", "add", "Drill", "--cell", cell))["id"]
         manager = await self.command(
             "manager", "add", f"drill{customer}", "--role", "owner", "--customer", str(customer)
         )
-        key = await self.command("api-key", "add", "load")
+        key = await self.command("api-key", "add", "load", "--cell", cell)
         device = await self.command(
             "device-key", "add", "--customer", str(customer), "--gateway", "--scope", "telemetry", "--scope", "events"
         )
@@ -104,7 +116,7 @@ class Keyrack:
         async with http.post(self.urls[0] + "/v3/oauth2/token", data=grant, headers=headers) as answer:
             headers["Authorization"] = "Bearer " + (await answer.json())["access_token"]
         headers["Customer-ID"] = str(customer)
-        fleet = Fleet(customer, [], 0, "Q0", device["deviceKey"], headers)
+        fleet = Fleet(cell, customer, [], 0, "Q0", device["deviceKey"], headers)
         person = {
             "emailAddress": f"driver{customer}@example.org",
             "userData": {"firstName": "Di", "lastName": "Driver"},
@@ -150,6 +162,14 @@ class Keyrack:
         log = self._state / "logs" / f"{name}.log"
         log.parent.mkdir(exist_ok=True)
         return Program(name, [*COMMAND, *arguments], variables=self._variables, log=log)
+
+
+def _addresses(databases: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the databases."""
+    others = [(name, url) for name, url in databases.items() if name != MAIN]
+    tables = [{"name": name, "number": number, "url": url} for number, (name, url) in enumerate(others, 1)]
+    cells = {"KEYRACK_CELLS": json.dumps(tables)} if tables else {}
+    return {"KEYRACK_DATABASE_URL": databases[MAIN], **cells}
 
 
 async def _answers(http: aiohttp.ClientSession, url: str) -> bool:

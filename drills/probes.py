@@ -77,6 +77,7 @@ class Revocations:
         self.done = 0
         self.refused = 0  # rejected requests after a revocation
         self.faults: list[str] = []
+        self.failed: list[str] = []  # errors of commands that were repeated
 
     async def prepare(self) -> tuple[int, str]:
         """Create a key; returns its id and the key."""
@@ -111,7 +112,9 @@ class Revocations:
 
     async def _patiently(self, *arguments: str) -> tuple[int, str]:
         while True:
-            with suppress(RuntimeError):
-                told = await self._keyrack.command(*arguments)
+            try:
+                told = await self._keyrack.command(*arguments, "--cell", self._fleet.cell)
                 return told.get("id", 0), told.get("apiKey", "")
+            except RuntimeError as error:
+                self.failed.append(str(error))
             await asyncio.sleep(0.3)

@@ -21,6 +21,7 @@ from drills.load import Ledger, Load, Receiver
 from drills.machines import tree
 from drills.nodes import Fleet, Keyrack
 from drills.verdict import drained
+from keyrack.core.settings.cells import MAIN
 from keyrack.db.embedded.server import EmbeddedServer
 
 STREAMS = 40  # live streams of the fleet, like those of consoles
@@ -64,7 +65,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 async def soak(state: Path, minutes: float, speed: float) -> int:
     """Run the load on an embedded server below `state`. Returns 1 if a figure grows that must not."""
     with EmbeddedServer(state / "database") as server:
-        keyrack, ledger = Keyrack(state, server.dsn), Ledger()
+        keyrack, ledger = Keyrack(state, {MAIN: server.dsn}), Ledger()
         connector = aiohttp.TCPConnector(limit=0)
         async with Receiver(ledger) as receiver, aiohttp.ClientSession(connector=connector) as http:
             try:

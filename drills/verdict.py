@@ -48,14 +48,17 @@ async def drained(dsn: str) -> dict[str, int]:
         await sql.close()
 
 
-async def judge(dsn: str, fleet: Fleet, ledger: Ledger, writers: Writers) -> Verdict:
-    """Compare the ledger with the surviving database."""
+async def judge(dsn: str, fleet: Fleet, ledger: Ledger, writers: Writers | None = None) -> Verdict:
+    """Compare the ledger, and any direct writes, with the surviving database."""
     verdict = Verdict()
     for what, left in (await drained(dsn)).items():
         verdict.none(f"{what} at the end", range(left))
     sql = await asyncpg.connect(dsn, timeout=10)
     try:
-        await _writes(sql, fleet, ledger, writers, verdict)
+        await _cars(sql, fleet, ledger, verdict)
+        if writers is not None:
+            await _direct_writes(sql, writers, verdict)
+        await _samples(sql, fleet, ledger, verdict)
         await _outcomes(sql, fleet, ledger, verdict)
         await _feed(sql, fleet, ledger, verdict)
     finally:
@@ -63,14 +66,20 @@ async def judge(dsn: str, fleet: Fleet, ledger: Ledger, writers: Writers) -> Ver
     return verdict
 
 
-async def _writes(sql: Any, fleet: Fleet, ledger: Ledger, writers: Writers, verdict: Verdict) -> None:
+async def _cars(sql: Any, fleet: Fleet, ledger: Ledger, verdict: Verdict) -> None:
     names = [row[0] for row in await sql.fetch("select name from car where customer_id = $1", fleet.customer)]
     verdict.told["cars acknowledged"] = len(ledger.cars)
     verdict.none("cars lost", set(ledger.cars) - set(names))
     verdict.none("cars created twice", _twice(names))
+
+
+async def _direct_writes(sql: Any, writers: Writers, verdict: Verdict) -> None:
     probes = {row[0] for row in await sql.fetch("select id from drill_probe")}
     verdict.told["direct writes acknowledged"] = len(writers.acknowledged)
     verdict.none("of these lost", writers.acknowledged.keys() - probes)
+
+
+async def _samples(sql: Any, fleet: Fleet, ledger: Ledger, verdict: Verdict) -> None:
     stored = await sql.fetch(
         "select odometer from odometer where customer_id = $1"
         " union all select odometer from car_state where customer_id = $1 and odometer is not null",

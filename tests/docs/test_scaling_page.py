@@ -13,7 +13,7 @@ import pytest
 
 from keyrack.core.cell_ids import IDS_PER_CELL
 from tests.docs.code_blocks import block, blocks
-from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, Sql, fresh_database, migrated_database
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +22,7 @@ PAGE = "docs/scaling.md"
 
 def test_the_commands_add_a_second_cell(database_server: str, tmp_path: Path) -> None:
     """The blocks `add-cell` and `use-cell` run unchanged."""
-    with migrated_database(database_server) as main, migrated_database(database_server) as north:
+    with migrated_database(database_server) as main, fresh_database(database_server) as north:
         config = tmp_path / "keyrack.toml"
         config.write_text(f'database_url = "{main}"\n')
         config.chmod(0o600)

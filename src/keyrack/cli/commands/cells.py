@@ -20,6 +20,7 @@ from keyrack.cli.database_session import Json, State, explain, explained
 from keyrack.cli.environment import configured_in, read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.cli.screen import WORDS, Screen
+from keyrack.core import log_config
 from keyrack.core.cell_ids import MOST_CELLS
 from keyrack.core.settings import Cell, CellSettings, Settings
 from keyrack.db.connection import UNREACHABLE, Connection
@@ -100,6 +101,7 @@ def add(
 
     def run() -> None:
         settings = read_settings(state)
+        log_config.configure(settings.log_level)  # of the migration, on standard error
         table, is_new = asyncio.run(_added(settings, name, number, given))
         is_configured = table in settings.cells
         lines = "" if is_configured else _toml(table)
