@@ -185,3 +185,10 @@ structlog.get_logger("keyrack.other").info("other")
 
 def test_who_wants_these_lines_gets_them_at_any_level() -> None:
     assert [found.get("number") for found in logged(WANTED)] == [2]
+
+
+def test_a_command_that_configures_no_log_writes_it_to_standard_error() -> None:
+    """Another program may read the results on standard output."""
+    script = "import structlog, keyrack.core.log_config; structlog.get_logger('tests').warning('an event')"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (ran.stdout, "an event" in ran.stderr) == ("", True)

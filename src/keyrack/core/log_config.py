@@ -38,6 +38,9 @@ def _absent(module: str) -> Generator[None]:
 with _absent("rich"):
     import structlog
 
+# Until `configure`. The results of a command are on standard output, where another program may read them
+structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
 EVERY = 10.0  # interval between lines about the same lasting problem (seconds)
 MINUTE = 60.0  # interval between lines about events that clients can cause (seconds)
 
