@@ -15,7 +15,7 @@ _ESTIMATE = re.compile(rf"({_NUMBER})(?:\** \(({_NUMBER})-({_NUMBER})\))?")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The ends of an interval that has the true median in 95 % of all runs."""
+    """An interval that contains the true median in 95 % of runs."""
 
     low: float
     high: float
