@@ -9,6 +9,9 @@ import pytest
 from keyrack.core.cell_ids import id_range
 from keyrack.core.error_codes import DATABASE_AWAY, NO_CUSTOMER
 from keyrack.core.settings import CellSettings, Settings
+from keyrack.server import cell_lookup
+from keyrack.server.cell_credentials import Credential
+from keyrack.server.cell_lookup import CellDirectory
 from tests.support.cells import NORTH, TwoCells, second_cell, with_cells
 from tests.support.database_proxy import DatabaseProxy
 from tests.support.people import Person, Town, fetch, refused
@@ -83,6 +86,28 @@ def test_a_cell_that_dies_is_503_for_its_customers_alone_and_comes_back(
     eventually(lambda: dead.get("/cars").status_code == 200, "the cell")
     eventually(lambda: set(two.states().values()) == {"ok"}, "the state of the cell")
     assert dead.assignment(dead.car_with_box(), dead.user())
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_known_credential_is_looked_up_in_its_own_cell(
+    place: int, two: TwoCells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a cell that does not answer delays no known caller of another."""
+    asked: list[int] = []
+    find = CellDirectory.find
+
+    async def noted(directory: CellDirectory, credential: Credential) -> int:
+        asked.append(directory.cell.number)
+        return await find(directory, credential)
+
+    monkeypatch.setattr(cell_lookup, "HIT_SECONDS", 0.0)  # no answer counts without a look
+    monkeypatch.setattr(CellDirectory, "find", noted)
+    person = two.towns[place].person("known")
+    assert person.get("/cars").status_code == 200
+    asked.clear()
+    for _ in range(3):
+        assert person.get("/cars").status_code == 200
+    assert asked == [place] * 3
 
 
 def test_a_cell_that_is_away_at_startup_stops_no_other(database_server: str, settings: Settings, two: TwoCells) -> None:

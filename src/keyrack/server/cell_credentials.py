@@ -122,7 +122,8 @@ class CredentialKind:
     """One kind of credential, its place and its lookup.
 
     `parameter` makes the SQL parameter of the text; a `ValueError` means that no cell has it. A kind without `sql` is
-    sealed by the cell for `purpose`, and opened there. `paths` are the only paths with it; empty for all.
+    sealed by the cell for `purpose`, and opened there. `paths` are the only paths with it; empty for all. A cell whose
+    result is `greatest` decides, whatever the others have.
     """
 
     name: str
@@ -133,6 +134,7 @@ class CredentialKind:
     has_body: bool = False  # the place is in the body
     is_secret: bool = True  # its cell may be one that is away, so that the request must not be rejected meanwhile
     purpose: str = ""
+    greatest: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,8 @@ CREDENTIALS = (
         purpose=login_flow.MANAGERS.purpose,
     ),
     CredentialKind(
-        "driver", member("emailAddress"), DRIVER, address, ("/drive/api/session", "/drive/api/forgot"), True
+        "driver", member("emailAddress"), DRIVER, address, ("/drive/api/session", "/drive/api/forgot"), True,
+        greatest=2,
     ),
     CredentialKind(
         "driver's passkey", passkey_id(member("credential")), DRIVER_PASSKEY, _base64url,

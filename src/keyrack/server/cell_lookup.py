@@ -209,6 +209,10 @@ class CellFinder:
             self._misses.check(address)
         generation = self._generation
         async with self._lookups:
+            # A known credential waits for no other cell: one that does not answer delays none of its callers
+            if place is not None and await self._ask_one(place, credential) == credential.kind.greatest:
+                self._remember(key, place, generation)
+                return FoundCell(place)
             found = await self._ask(credential)
         best = max(found, default=0)
         if best > 0:
@@ -222,12 +226,13 @@ class CellFinder:
         return FoundCell(place, silent)
 
     async def _ask(self, credential: Credential) -> list[int]:
-        """The answer of each cell, as `CellDirectory.find` gives it. A cell that is away is not asked."""
+        """The answer of each cell."""
+        return await asyncio.gather(*(self._ask_one(place, credential) for place in range(len(self.directories))))
 
-        async def answer(directory: CellDirectory) -> int:
-            return await directory.find(credential) if directory.is_reachable else -1
-
-        return await asyncio.gather(*map(answer, self.directories))
+    async def _ask_one(self, place: int, credential: Credential) -> int:
+        """The answer of a cell, as `CellDirectory.find` gives it. A cell that is away is not asked."""
+        directory = self.directories[place]
+        return await directory.find(credential) if directory.is_reachable else -1
 
     def _remember(self, key: tuple[str, object], place: int | None, generation: int) -> None:
         seconds = MISS_SECONDS if place is None else HIT_SECONDS
