@@ -79,8 +79,8 @@ async def check_roles(source: Side, target: Side) -> None:
     for side in (source, target):
         if not await side.fetchval(IS_SUPERUSER):
             raise MoveRefused(
-                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases. Use an "
-                "address with a superuser for the time of the move."
+                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases. Run `alter "
+                "role ... superuser` as another superuser, and `alter role ... nosuperuser` after the move."
             )
 
 
