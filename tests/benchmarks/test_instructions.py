@@ -51,7 +51,7 @@ def test_an_unknown_event_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.skipif(not is_countable("task-clock:u"), reason="perf does not work here")
+@pytest.mark.skipif(not is_countable("task-clock:u"), reason="perf cannot count events on this machine")
 def test_events_count_between_resume_and_pause(capfd: pytest.CaptureFixture[str]) -> None:
     with EventCounter(os.getpid(), "task-clock:u") as counter:
         work(200)
