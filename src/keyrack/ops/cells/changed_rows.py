@@ -56,8 +56,9 @@ async def take_changes(source: Side, target: Side, move: UUID) -> ChangedRows:
     return changes
 
 
-async def end_recording(side: Side, move: UUID, customer: int) -> None:
-    """Remove the triggers and the recorded keys."""
-    for row in await side.fetch(REMOVALS, customer):
-        await change_triggers(side, row[0])
-    await side.execute(FORGET, move)
+async def end_recording(source: Side, target: Side, move: UUID, customer: int) -> None:
+    """Remove the triggers and the recorded keys of both sides."""
+    for side in (source, target):
+        for row in await side.fetch(REMOVALS, customer):
+            await change_triggers(side, row[0])
+        await side.execute(FORGET, move)

@@ -62,8 +62,7 @@ async def undo(source: Side, target: Side, move: UUID, customer: int, report: Re
     await release(source, move, customer)
     report({"step": "released"})
     await end_copying(source, target, customer)
-    for side in (source, target):
-        await end_recording(side, move, customer)
+    await end_recording(source, target, move, customer)
     await remove_guards(source, customer)
     await _delete_rows(target, await customer_tables(target), customer, report)
     await remove_guards(target, customer)
@@ -78,8 +77,7 @@ async def finish(source: Side, target: Side, move: UUID, customer: int, report: 
             f"{source.cell.name}. Restore cell {target.cell.name} first."
         )
     await end_copying(source, target, customer)
-    for side in (source, target):
-        await end_recording(side, move, customer)
+    await end_recording(source, target, move, customer)
     await _delete_persons_and_users(source, customer)
     await _delete_rows(source, await customer_tables(source), customer, report)
     await remove_guards(source, customer)
