@@ -379,6 +379,36 @@ def test_retry_after_applies_to_the_whole_endpoint(own: str) -> None:
     asyncio.run(main())
 
 
+def test_retry_after_stops_lanes_that_are_being_sent(own: str) -> None:
+    """The success of an attempt that began before the rest does not end it."""
+
+    async def main() -> None:
+        busy_answered = threading.Event()
+
+        def answer(request: Received) -> Any:
+            if request.payload["lane"] == 1 and request.payload["n"] == 1:
+                assert busy_answered.wait(DEADLINE)
+            elif request.payload["lane"] == 2 and len(receiver.got) == 2:
+                return 429, b"", {"Retry-After": "3"}
+            return 200, b"", {}
+
+        with Receiver(answer) as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                await office.deliver(webhook, 1, 2)
+                async with office.worker(webhook_retry_max=10.0, webhook_timeout=60):
+                    await asyncio.to_thread(eventually, lambda: receiver.got)
+                    await office.deliver(webhook, 2)
+                    await office.until("refused", "select count(*)::int from delivery where attempts > 0", 1)
+                    busy_answered.set()
+                    await office.drained()
+                assert [request.payload["lane"] for request in receiver.got[:2]] == [1, 2]
+                assert len(receiver.got) == 4
+                assert all(later.at - receiver.got[1].at >= 2 for later in receiver.got[2:])
+
+    asyncio.run(main())
+
+
 def test_an_expired_lease_is_taken_over(own: str) -> None:
     """Another worker delivers what a killed worker had claimed."""
 

@@ -218,10 +218,14 @@ class DeliveryWorker:
             self._wake.set()
 
     async def _deliver(self, lane: DeliveryLane) -> None:
-        """Send the lane's deliveries in order, until the first failure and within the lease."""
+        """Send the lane's deliveries in order, until the first failure and within the lease.
+
+        Sends none while the endpoint rests: another lane's answer may have asked for it since the claim began.
+        """
         pace = self._throttles[lane.key]
         for delivery in lane.deliveries:
-            if self._stopping or time.monotonic() - lane.claimed + self._settings.webhook_timeout > self._lease:
+            now = time.monotonic()
+            if self._stopping or pace.rests(now) or now - lane.claimed + self._settings.webhook_timeout > self._lease:
                 return
             attempt = await self._attempt(lane, delivery)
             pace.learn(attempt)

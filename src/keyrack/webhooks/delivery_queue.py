@@ -216,21 +216,27 @@ class EndpointThrottle:
 
     def share(self, full: int, now: float) -> int:
         """Lanes that the webhook may get in addition: none while it rests, few if it is slow or fails."""
-        if now < self.rests_until:
+        if self.rests(now):
             return 0
         max_lanes = full >> min(self.failures, 10)
         if self.seconds > QUICK:
             max_lanes = min(max_lanes, int(full * QUICK / self.seconds))
         return max(0, max(1, max_lanes) - self.sending)
 
+    def rests(self, now: float) -> bool:
+        """Whether the webhook rests after failures, or because it asked for it. `now`: on the monotonic clock."""
+        return now < self.rests_until
+
     def learn(self, attempt: DeliveryAttempt) -> None:
-        """Update the throttle: any success resets the failures, and quick answers end the slowness."""
+        """Update the throttle: any success resets the failures, and quick answers end the slowness.
+
+        A success ends no rest: it may be the answer to an attempt that began before the rest.
+        """
         seconds = attempt.duration / 1000
         self.seconds = (self.seconds + seconds) / 2 if self.last_attempt_at else seconds
         self.last_attempt_at = time.monotonic()
         if attempt.succeeded:
             self.failures = 0
-            self.rests_until = 0.0
             return
         self.failures += 1
         rest = min(LONGEST_REST, 0.05 * 2.0 ** min(self.failures - 5, 10)) if self.failures > 4 else 0.0
@@ -240,7 +246,7 @@ class EndpointThrottle:
 
     def is_like_new(self, now: float) -> bool:
         """Whether it can be dropped: equal to a new one, or too old to count."""
-        if self.sending or now < self.rests_until:
+        if self.sending or self.rests(now):
             return False
         return (not self.failures and self.seconds <= QUICK) or self.last_attempt_at < now - FORGOTTEN
 
