@@ -367,6 +367,34 @@ def test_a_result_names_the_cell_that_an_id_has_led_to(two: TwoCells) -> None:
     assert preview["cell"] == "north"
 
 
+@pytest.mark.parametrize("noun", ["api-key", "sdk-key", "device-key"])
+def test_a_key_is_revoked_in_all_cells(two: TwoCells, noun: str) -> None:
+    operator, table, hash = two.operator, noun.replace("-", "_"), noun.encode()
+    columns = {"api_key": "(name, hash) values ('k', $1)"}.get(
+        table, "(customer_id, name, hash) values ((select min(customer_id) from customer), 'k', $1)"
+    )
+    add = f"insert into {table} {columns} returning {table}_id"
+    two.north.execute(f"insert into {table} {columns}", b"another")  # so that the ids differ
+    id, copy = two.main.value(add, hash), two.north.value(add, hash)
+    is_revoked = f"select revoked_at is not null from {table} where {table}_id = $1"
+    outage = CellsOperator(operator.dsn, [away(operator.cells[0])])
+    status, output, errors = outage.quick(noun, "revoke", id, "--json")
+    assert status == 1 and json.loads(output) == {"id": id, "cells": ["main"], "failed": ["north"]}
+    assert "Cell north: The database cannot be reached" in errors
+    assert f"{id} was not revoked in north, and may be valid there. It is revoked in cell main." in errors
+    assert two.main.value(is_revoked, id) and not two.north.value(is_revoked, copy)
+    assert operator.value(noun, "revoke", id) == {"id": id, "cells": ["north"]}
+    assert two.north.value(is_revoked, copy)
+    status, _, errors = operator.quick(noun, "revoke", id)
+    assert status == 1 and f"{id} was already revoked at 20" in errors
+    two.main.execute(f"update {table} set revoked_at = null")
+    two.north.execute(f"update {table} set revoked_at = null")
+    status, text, _ = operator.quick(noun, "revoke", copy, "--cell", "north")
+    assert status == 0 and text.endswith(f" {copy} revoked in the cells main, north.\n")
+    for sql in (two.main, two.north):
+        sql.execute(f"delete from {table}")
+
+
 def test_an_unknown_cell_is_an_error(two: TwoCells) -> None:
     assert two.operator.refused("customer", "list", "--cell", "south") == (
         "keyrack: There is no cell south. The cells are main, north.\n"
