@@ -17,7 +17,7 @@ import typer
 
 from keyrack.cli import name_lookup
 from keyrack.cli.database_opening import open_database
-from keyrack.cli.name_lookup import NOUNS, Reference
+from keyrack.cli.name_lookup import NOUNS, ManagerName, Reference
 from keyrack.cli.output import CommandFailed
 from keyrack.core.cell_ids import cell_of_id
 from keyrack.core.errors import Unavailable
@@ -109,6 +109,8 @@ def _references(values: Any) -> Iterator[Reference]:
     for value in values:
         if isinstance(value, list):
             yield from _references(cast("list[Any]", value))
+        elif isinstance(value, ManagerName):
+            yield Reference("manager", value)
         elif isinstance(value, Reference) and value.noun in UNIQUE_NOUNS:
             yield value
 

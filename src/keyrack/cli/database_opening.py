@@ -65,14 +65,14 @@ async def running_address(settings: Settings) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the running database with this release's schema.
+async def open_address(settings: Settings, *, older: bool = False) -> AsyncGenerator[str]:
+    """The address of the running database with this release's schema, or with an older one.
 
     Raises as `running_address` does, `Unavailable`, and `SchemaError` if its schema is of another release.
     """
     async with running_address(settings) as dsn:
         with naming_setting(settings):
-            await schema_version.require(settings.direct_address(dsn), settings)
+            await schema_version.require(settings.direct_address(dsn), settings, older=older)
         yield dsn
 
 

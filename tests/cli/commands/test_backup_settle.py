@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -11,9 +12,10 @@ from keyrack.core.settings import Settings
 from keyrack.ops.backups.post_restore import JUMP
 from tests.cli.commands.test_cells import CellsOperator, TwoCells, away, faults, two
 from tests.cli.test_operator_commands import Operator
+from tests.db.test_migrations import upgrade
 from tests.support.drivers import signed_in_driver
 from tests.support.people import Town
-from tests.support.servers import RunningServer, Sql, eventually, migrated_database
+from tests.support.servers import RunningServer, Sql, eventually, fresh_database, migrated_database
 
 __all__ = ["two"]
 
@@ -40,6 +42,21 @@ def test_a_restored_cell_is_settled_where_keyrack_does_not_reach_it(two: TwoCell
     # The sequence of a cell without persons stays in the range of the cell
     assert IDS_PER_CELL + JUMP < two.north.value(unused) < 2 * IDS_PER_CELL
     assert faults(two.operator) == []
+
+
+def test_a_restore_to_a_time_before_an_upgrade_is_settled(two: TwoCells, database_server: str) -> None:
+    """Keyrack does not serve the older schema, and must not serve the migrated one before it is settled."""
+    with fresh_database(database_server) as restored:
+        asyncio.run(upgrade(restored, "0081"))
+        sql = Sql(restored)
+        sql.execute("update cell set number = 1, name = 'north'")
+        sql.execute("insert into customer (name) values ('Old')")
+        two.operator.value("backup", "settle", "--cell", "north", "--url", restored)
+        assert sql.value("select nextval('customer_customer_id_seq')") == JUMP + 2
+        assert sql.value("select version_num from alembic_version") == "0081"
+        sql.close()
+    with fresh_database(database_server) as empty:
+        assert "is still empty" in two.operator.refused("backup", "settle", "--cell", "north", "--url", empty)
 
 
 def test_everyone_of_the_database_signs_in_again(database_server: str, settings: Settings) -> None:

@@ -360,6 +360,16 @@ def test_an_id_in_two_cells_needs_a_cell(two: TwoCells) -> None:
     assert faults(operator) == []
 
 
+def test_a_user_name_leads_to_its_cell(two: TwoCells) -> None:
+    for command in ("sign-out", "reset-factors", "reset-password", "prove"):
+        status, _, errors = two.operator.quick("manager", command, "North@example.org", "--json")
+        assert (status, errors) == (0, "keyrack: This is cell north.\n"), command
+    assert two.north.value("select sign_outs from manager where manager_id = $1", two.managers[1]) >= 2
+    assert two.operator.refused("manager", "sign-out", "nobody@example.org") == (
+        "keyrack: There is no manager 'nobody@example.org' in the cells main, north.\n"
+    )
+
+
 def test_a_result_names_the_cell_that_an_id_has_led_to(two: TwoCells) -> None:
     status, text, errors = two.operator.quick("customer", "change", two.customers[1], "--name", "Fleet of north")
     assert (status, text, errors) == (0, f"Customer {two.customers[1]} changed.\n", "keyrack: This is cell north.\n")

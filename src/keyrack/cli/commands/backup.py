@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
 import typer
 
@@ -41,6 +41,8 @@ COLUMNS = {
     "NAME": "name", "FINISHED": "finished", "GB": "gigabytes", "TIMELINE": "timeline", "VERIFIED": "verified",
     "POSTGRESQL": "postgresql", "SCHEMA": "revision",
 }  # fmt: skip
+
+HAS_IDENTITY: LiteralString = "select to_regclass('cell') is not null"  # false: `main` with an older schema
 
 # Words for steps of a drill whose names `--json` keeps
 STEPS = {"find the way": "plan", "look at the data": "check the data", "end and remove": "stop and delete"}
@@ -237,7 +239,8 @@ def settle(url: Url = None, state: State = None, cell: CellName = None, as_json:
         chosen = await cell_of_call(read_settings(state), cell, {})
         if url is not None:
             chosen = replace(chosen, settings=chosen.settings.at_address(url, "--url"))
-        async with open_address(chosen.settings) as dsn:
+        # A restore to a time before an upgrade has the older schema. Processes may serve it only when it is settled
+        async with open_address(chosen.settings, older=True) as dsn:
             await _check_settled(chosen, dsn)
             return await post_restore.apply_post_restore(chosen.settings, dsn)
 
@@ -252,7 +255,7 @@ def settle(url: Url = None, state: State = None, cell: CellName = None, as_json:
 async def _check_settled(cell: Cell, dsn: str) -> None:
     """Warn of processes that serve the restored data already. Raises `WrongCell` if the database is another cell."""
     async with connected(cell.settings, dsn) as database:
-        if cell.is_one_of_several:
+        if cell.is_one_of_several and await database.fetchval(HAS_IDENTITY):
             await require_identity(database, cell)
         running = [row["name"] for row in await database.fetch(schema_version.RUNNING)]
     if running:
