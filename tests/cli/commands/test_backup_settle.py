@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import httpx
 import pytest
 
 from keyrack.core.cell_ids import IDS_PER_CELL
@@ -13,6 +14,8 @@ from keyrack.ops.backups.post_restore import JUMP
 from tests.cli.commands.test_cells import CellsOperator, TwoCells, away, faults, two
 from tests.cli.test_operator_commands import Operator
 from tests.db.test_migrations import upgrade
+from tests.support.cells import second_cell, with_cells
+from tests.support.database_proxy import DatabaseProxy
 from tests.support.drivers import signed_in_driver
 from tests.support.people import Town
 from tests.support.servers import RunningServer, Sql, eventually, fresh_database, migrated_database
@@ -42,6 +45,39 @@ def test_a_restored_cell_is_settled_where_keyrack_does_not_reach_it(two: TwoCell
     # The sequence of a cell without persons stays in the range of the cell
     assert IDS_PER_CELL + JUMP < two.north.value(unused) < 2 * IDS_PER_CELL
     assert faults(two.operator) == []
+
+
+def test_no_id_is_given_twice_while_keyrack_keeps_running(database_server: str, settings: Settings) -> None:
+    """Keyrack returns to the restored cell by itself, but only after it is settled."""
+    with migrated_database(database_server) as main, second_cell(database_server) as cell:
+        proxy, sql = DatabaseProxy(cell.url), Sql(cell.url)
+        north = cell.model_copy(update={"url": proxy.dsn})
+        with RunningServer(with_cells(settings, north), main) as server:
+            alice, bob = Town(Sql(main), server).person("alice"), Town(sql, server).person("bob")
+            given = [bob.car(name) for name in ("kept", "lost")]
+            proxy.cut()
+            # The restored database no longer has the second car
+            sql.execute("delete from car where car_id = $1", given[1])
+            sql.execute("select setval('car_car_id_seq', $1)", given[0])
+            operator = CellsOperator(main, [north.model_dump(exclude_none=True)])
+            assert bob.put("/cars", {"name": "refused"}).status_code == 503
+            assert operator.value("backup", "settle", "--cell", "north", "--url", cell.url)["notAdvanced"] == []
+            assert alice.car() > 0
+            assert bob.put("/cars", {"name": "refused"}).status_code == 503
+            proxy.restore()
+            form = {"username": bob.username, "password": bob.password, "grant_type": "password"}
+
+            def token() -> httpx.Response | None:
+                response = bob.client.post("/oauth2/token", data=form, headers={"vendor-API-Key": bob.api_key})
+                return response if response.status_code == 200 else None
+
+            access = eventually(token, "the return of the cell").json()["access_token"]
+            bob.headers["Authorization"] = f"Bearer {access}"
+            assert bob.car("after the restore") > given[1] + JUMP - 2
+            for person in (alice, bob):
+                person.client.close()
+                person.sql.close()
+        proxy.close()
 
 
 def test_a_restore_to_a_time_before_an_upgrade_is_settled(two: TwoCells, database_server: str) -> None:
