@@ -241,7 +241,7 @@ def settle(url: Url = None, state: State = None, cell: CellName = None, as_json:
             chosen = replace(chosen, settings=chosen.settings.at_address(url, "--url"))
         # A restore to a time before an upgrade has the older schema. Processes may serve it only when it is settled
         async with open_address(chosen.settings, older=True) as dsn:
-            await _check_settled(chosen, dsn)
+            await _check_restored(chosen, dsn)
             return await post_restore.apply_post_restore(chosen.settings, dsn)
 
     def run() -> None:
@@ -252,7 +252,7 @@ def settle(url: Url = None, state: State = None, cell: CellName = None, as_json:
     explained(run)
 
 
-async def _check_settled(cell: Cell, dsn: str) -> None:
+async def _check_restored(cell: Cell, dsn: str) -> None:
     """Warn of processes that serve the restored data already. Raises `WrongCell` if the database is another cell."""
     async with connected(cell.settings, dsn) as database:
         if cell.is_one_of_several and await database.fetchval(HAS_IDENTITY):

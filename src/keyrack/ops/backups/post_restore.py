@@ -24,7 +24,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.backups.connection import connected
 
-JUMP = 1_000_000  # for ids and numbers of 32 bits: enough for some 2,000 restores
+JUMP = 1_000_000  # for ids and numbers of 32 bits: some 2,000 restores, or 31 in the range of ids of a cell
 LONG_JUMP = 1_000_000_000  # for those of 64 bits
 SIGN_OUTS = 10_000
 
