@@ -48,7 +48,7 @@ def test_a_restored_cell_is_settled_where_keyrack_does_not_reach_it(two: TwoCell
 
 
 def test_no_id_is_given_twice_while_keyrack_keeps_running(database_server: str, settings: Settings) -> None:
-    """Keyrack returns to the restored cell by itself, but only after it is settled."""
+    """Keyrack returns to the restored cell by itself, after it is settled."""
     with migrated_database(database_server) as main, second_cell(database_server) as cell:
         proxy, sql = DatabaseProxy(cell.url), Sql(cell.url)
         north = cell.model_copy(update={"url": proxy.dsn})
@@ -81,7 +81,7 @@ def test_no_id_is_given_twice_while_keyrack_keeps_running(database_server: str, 
 
 
 def test_a_restore_to_a_time_before_an_upgrade_is_settled(two: TwoCells, database_server: str) -> None:
-    """Keyrack does not serve the older schema, and must not serve the migrated one before it is settled."""
+    """An older schema is settled before its migration, and served after it."""
     with fresh_database(database_server) as restored:
         asyncio.run(upgrade(restored, "0081"))
         sql = Sql(restored)

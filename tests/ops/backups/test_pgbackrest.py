@@ -97,7 +97,7 @@ def cluster() -> Iterator[tuple[House, Cluster]]:
 
 
 def lines(name: str, time: datetime | None = None) -> str:
-    """The commands of the page, with the paths and time of the test."""
+    """The commands of the page, with paths and time of the test."""
     script = block(name)
     if name == "pgbackrest":
         assert script.startswith(HEAD + PLACES)
