@@ -1,11 +1,13 @@
 """The choice of the cells in which a command works.
 
 `--cell` names one. Otherwise a row in the options leads to its cell, or there is a default. Customers, managers and
-machine clients have ids that no two cells give. All other ids and names may be in two cells.
+machine clients have ids that no two cells give. But a restored cell can have a row that has moved to another cell
+since. All other ids and names may be in two cells.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Annotated, Any, LiteralString, cast
@@ -15,7 +17,7 @@ import typer
 
 from keyrack.cli import name_lookup
 from keyrack.cli.database_opening import open_database
-from keyrack.cli.name_lookup import NOUNS, Reference
+from keyrack.cli.name_lookup import NOUNS, ManagerName, Reference
 from keyrack.cli.output import CommandFailed
 from keyrack.core.cell_ids import cell_of_id
 from keyrack.core.errors import Unavailable
@@ -98,10 +100,17 @@ async def cell_of_call(settings: Settings, name: str | None, options: Mapping[st
     return (await cells_of_call(settings, name, options))[0]
 
 
+def has_references(options: Mapping[str, Any]) -> bool:
+    """Whether an option has a row that leads to its cell."""
+    return any(True for _ in _references(options.values()))
+
+
 def _references(values: Any) -> Iterator[Reference]:
     for value in values:
         if isinstance(value, list):
             yield from _references(cast("list[Any]", value))
+        elif isinstance(value, ManagerName):
+            yield Reference("manager", value)
         elif isinstance(value, Reference) and value.noun in UNIQUE_NOUNS:
             yield value
 
@@ -120,37 +129,45 @@ async def _cell_of_all(cells: Sequence[Cell], references: Sequence[Reference]) -
 
 
 async def _cell_of(cells: Sequence[Cell], reference: Reference) -> Cell:
-    """The cell that has a row.
+    """The only cell that has a row.
 
-    For an unknown id it is the cell of its range, whose command reports the error. A name is looked up in all cells, so
-    all must answer. Raises `CommandFailed`.
+    For an unknown id it is the cell of its range, whose command reports the error. An id is used although a cell is
+    away: two cells have it only after a restore. A name needs the answers of all cells. Raises `CommandFailed`.
     """
-    candidates = _own_range_first(cells, reference.id)
-    matches: list[Cell] = []
-    away: list[Cell] = []
-    for cell in candidates:
-        try:
-            async with open_database(cell) as database:
-                if await name_lookup.is_there(database, reference):
-                    matches.append(cell)
-        except UNUSABLE:
-            away.append(cell)
-        if matches and reference.id is not None:
-            return matches[0]
-    if away:
-        raise CommandFailed(
-            f"{_capitalised(reference)} cannot be looked up: the cells {names(away)} cannot be used "
-            "(`keyrack cells check` says why). Choose a cell with --cell."
-        )
+    answers = await asyncio.gather(*(_has(cell, reference) for cell in cells))
+    matches = [cell for cell, answer in zip(cells, answers, strict=True) if answer]
+    away = [cell for cell, answer in zip(cells, answers, strict=True) if answer is None]
     if len(matches) > 1:
         raise CommandFailed(f"{_capitalised(reference)} is in the cells {names(matches)}. Choose one with --cell.")
+    if away and matches and reference.id is not None:
+        typer.echo(f"keyrack: {_capitalised(reference)} was not looked up in {listed(away)}: no answer.", err=True)
+    elif away:
+        raise CommandFailed(
+            f"{_capitalised(reference)} cannot be looked up: {listed(away)} cannot be used "
+            "(`keyrack cells check` says why). Choose a cell with --cell."
+        )
     if not matches and reference.id is None:
-        raise CommandFailed(f"There is no {_named(reference)} in the cells {names(cells)}.")
-    return matches[0] if matches else candidates[0]
+        raise CommandFailed(f"There is no {_named(reference)} in {listed(cells)}.")
+    return matches[0] if matches else _cell_of_range(cells, reference.id)
 
 
-def _own_range_first(cells: Sequence[Cell], id: int | None) -> list[Cell]:
-    return sorted(cells, key=lambda cell: id is None or cell.number != cell_of_id(id))
+async def _has(cell: Cell, reference: Reference) -> bool | None:
+    """Whether the cell has the row. None if it cannot be used."""
+    try:
+        async with open_database(cell) as database:
+            return await name_lookup.is_there(database, reference)
+    except UNUSABLE:
+        return None
+
+
+def _cell_of_range(cells: Sequence[Cell], id: int | None) -> Cell:
+    """The cell that gives this id, or else cell 0."""
+    return next((cell for cell in cells if id is not None and cell.number == cell_of_id(id)), cells[0])
+
+
+def listed(cells: Sequence[Cell]) -> str:
+    """The cells for a sentence, with the noun."""
+    return f"cell {names(cells)}" if len(cells) == 1 else f"the cells {names(cells)}"
 
 
 def _named(reference: Reference) -> str:
@@ -174,5 +191,5 @@ async def _cell_with_fewest_customers(cells: Sequence[Cell]) -> Cell:
         except UNUSABLE:
             typer.echo(f"keyrack: Cell {cell.name} cannot be used: see `keyrack cells check`.", err=True)
     if not counts:
-        raise CommandFailed(f"None of the cells {names(cells)} can be used.")
+        raise CommandFailed(f"None of {listed(cells)} can be used.")
     return cells[min(counts)[1]]

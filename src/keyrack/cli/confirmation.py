@@ -40,6 +40,7 @@ class ConfirmationPreview:
     goes: Mapping[str, int] = field(default_factory=dict[str, int])
     then: str = NO_WAY_BACK
     shows_counts: bool = True  # false if the text already names everything that is affected
+    cell: str | None = None  # its cell, if there are several
 
     @property
     def sentence(self) -> str:
@@ -47,14 +48,15 @@ class ConfirmationPreview:
             f"{count:,} {LABELS.get(kind, kind)}" for kind, count in self.goes.items() if count and self.shows_counts
         ]
         affected = f" Affected: {', '.join(goes[:-1]) + ' and ' * (len(goes) > 1) + goes[-1]}." if goes else ""
-        return f"{self.text}.{affected} {self.then}".rstrip()
+        place = f" in cell {self.cell}" if self.cell else ""
+        return f"{self.text}{place}.{affected} {self.then}".rstrip()
 
     @property
     def said(self) -> CommandResult:
         """The result of `--dry-run`, which changes nothing."""
-        return CommandResult(
-            {"dryRun": True, "would": self.text, "goes": dict(self.goes)}, f"This would {self.sentence}"
-        )
+        place = {"cell": self.cell} if self.cell else {}
+        value = {"dryRun": True, "would": self.text, "goes": dict(self.goes), **place}
+        return CommandResult(value, f"This would {self.sentence}")
 
 
 def agree(preview: ConfirmationPreview) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 from keyrack.cli.output import CommandFailed
+from keyrack.core.error_codes import DATABASE_AWAY
+from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Cell, Settings
 from keyrack.db import schema_version
 from keyrack.db.audit_context import acting, operator
 from keyrack.db.cell_identity import require_identity
-from keyrack.db.connection import Database
+from keyrack.db.connection import UNREACHABLE, Database, unreachable
 from keyrack.db.embedded.server import EmbeddedServer
 
 NO_DATABASE = (
@@ -63,14 +65,27 @@ async def running_address(settings: Settings) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the running database with this release's schema.
+async def open_address(settings: Settings, *, older: bool = False) -> AsyncGenerator[str]:
+    """The address of the running database with this release's schema, or with an older one.
 
-    Raises as `running_address` does, and `SchemaError` if its schema is of another release.
+    Raises as `running_address` does, `Unavailable`, and `SchemaError` if its schema is of another release.
     """
     async with running_address(settings) as dsn:
-        await schema_version.require(settings.direct_address(dsn), settings)
+        with naming_setting(settings):
+            await schema_version.require(settings.direct_address(dsn), settings, older=older)
         yield dsn
+
+
+@contextmanager
+def naming_setting(settings: Settings) -> Generator[None]:
+    """Let errors of the connection name the setting with the address. Raises `Unavailable`."""
+    try:
+        yield
+    except UNREACHABLE as error:
+        if isinstance(error, OSError) and error.filename is not None:  # a file of TLS, no connection
+            raise
+        reason = unreachable(error, settings.database_setting)
+        raise Unavailable(DATABASE_AWAY.with_text(f"The database cannot be reached: {reason}")) from error
 
 
 @asynccontextmanager

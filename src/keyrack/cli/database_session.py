@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec, cast
 
@@ -24,7 +24,7 @@ import typer
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.cli import name_lookup
-from keyrack.cli.cell_choice import CellName, DefaultCell, cells_of_call
+from keyrack.cli.cell_choice import CellName, DefaultCell, cells_of_call, has_references
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.database_opening import open_database
 from keyrack.cli.environment import read_settings
@@ -47,6 +47,8 @@ P = ParamSpec("P")
 # Commands may wait for one another. An import is idle while it reads its file, which may be a pipe
 PATIENCE: LiteralString = "set local lock_timeout = '30s'; set local idle_in_transaction_session_timeout = '10min'"
 SHOWN_ONCE = "It is shown only once."
+INCOMPLETE = "The list is not complete."
+NOTHING_ELSE = ConfirmationPreview("make this change without deleting anything else", then="")
 
 State = Annotated[
     Path | None,
@@ -152,6 +154,8 @@ def _run(state: Path | None, cell: str | None, called: CommandCall, *, as_json: 
         _list_cells(cells, called, as_json=as_json)
     else:
         show(asyncio.run(_done(cells[0], called)), as_json)
+        if cell is None and settings.cells and has_references(called.options) and not called.dry_run:
+            typer.echo(f"keyrack: This is cell {cells[0].name}.", err=True)
 
 
 def _list_cells(cells: Sequence[Cell], called: CommandCall, *, as_json: bool) -> None:
@@ -172,7 +176,7 @@ def _list_cells(cells: Sequence[Cell], called: CommandCall, *, as_json: bool) ->
             columns = {**listed.columns, "CELL": "cell"}
     show(ListResult(rows, columns), as_json)
     if failures:
-        raise CommandFailed("The list is not complete.", failures)
+        raise CommandFailed(INCOMPLETE, failures)
 
 
 async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
@@ -183,10 +187,11 @@ async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
         if called.preview is not None and (called.dry_run or not called.yes):
             async with _transaction(database, cell.settings) as session:
                 preview = await called.preview(session, **options)
+            place = cell.name if cell.is_one_of_several else None
             if called.dry_run:
-                return (preview or ConfirmationPreview("make this change without deleting anything else", then="")).said
+                return replace(preview or NOTHING_ELSE, cell=place).said
             if preview is not None:
-                agree(preview)
+                agree(replace(preview, cell=place))
         async with _transaction(database, cell.settings) as session:
             result = await called.work(session, **options)
         if isinstance(result, CommandResult):

@@ -43,6 +43,12 @@ class Reference:
     id: int | None = None  # None: `text` is a name
 
 
+class ManagerName(str):
+    """The user name of a manager, in an option that stays a text. It leads to the manager's cell."""
+
+    __slots__ = ()
+
+
 NOUNS = {
     "customer": Noun("customer", "called", "select customer_id as id, name, null::integer as of from customer"),
     "manager": Noun(

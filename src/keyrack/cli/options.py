@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from keyrack.api.schema import references, request_body
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.name_lookup import NOUNS, reference
+from keyrack.core.settings.database import database_address
 from keyrack.core.text import direction_control, email_address, nfc, trimmed
 
 LONGEST = 250  # characters of a name
@@ -82,6 +83,14 @@ def mailbox(value: str) -> str:
     """A valid e-mail address. Raises a usage error for any other text."""
     try:
         return email_address(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def address(value: str | None) -> str | None:
+    """The address of a database. Raises a usage error for any other text."""
+    try:
+        return database_address(value)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -62,10 +62,10 @@ UNREACHABLE = (*GOING, asyncpg.TooManyConnectionsError)
 PASSING = ("08", "25", "40", "42501", "53", "55", "57", "58", "XX")
 
 
-def unreachable(error: BaseException) -> str:
-    """Why the database cannot be reached, and what to check."""
+def unreachable(error: BaseException, setting: str = "KEYRACK_DATABASE_URL") -> str:
+    """Why the database cannot be reached, and what to check. `setting` has its address."""
     if isinstance(error, OSError):
-        return f"{connection_failure(error)}. Check that PostgreSQL runs, and that KEYRACK_DATABASE_URL is its address."
+        return f"{connection_failure(error)}. Check that PostgreSQL runs, and that {setting} is its address."
     return f"{cause(error)}."
 
 
@@ -193,7 +193,9 @@ class Database:
             )
         except UNREACHABLE as error:
             raise Unavailable(
-                DATABASE_AWAY.with_text(f"The database cannot be reached: {unreachable(error)}")
+                DATABASE_AWAY.with_text(
+                    f"The database cannot be reached: {unreachable(error, settings.database_setting)}"
+                )
             ) from error
         database = cls(Pool(pool, size, settings, connector, application))
         if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):

@@ -146,13 +146,13 @@ async def is_ours(statements: Statements) -> bool:
     return (await standing(statements)).state in (SchemaState.CURRENT, SchemaState.NEWER)
 
 
-async def require(dsn: str, settings: Settings | None = None, *, newer: bool = False) -> None:
+async def require(dsn: str, settings: Settings | None = None, *, newer: bool = False, older: bool = False) -> None:
     """Raise `SchemaError` unless this release works with the schema.
 
-    A compatible schema of a newer release passes only if `newer` is true.
+    A compatible schema of a newer release passes only if `newer` is true, and an older schema only if `older` is.
     """
     status = await read_schema_state(dsn, settings)
-    if status.state in (SchemaState.EMPTY, SchemaState.OLDER):
+    if status.state is SchemaState.EMPTY or (status.state is SchemaState.OLDER and not older):
         stands = "is still empty" if status.revision is None else f"is at revision {status.revision}"
         raise SchemaError(
             f"The database {stands}; this Keyrack, {__version__}, works with revision {head()}. Run `keyrack migrate`."

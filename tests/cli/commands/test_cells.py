@@ -92,15 +92,15 @@ def away(cell: dict[str, Any]) -> dict[str, Any]:
 def test_a_cell_is_added_once(main: str, empty: str, tmp_path: Path) -> None:
     operator = CellsOperator(main, [])
     config = tmp_path / "keyrack.toml"
-    config.write_text("log_level = 'info'\n")
+    config.write_text("log_level = 'info'")  # without the end of the line
     env = {"KEYRACK_CONFIG": str(config)}
     status, lines, errors = operator.quick("cells", "add", "north", "--url", empty, env=env)
-    assert (status, lines) == (0, f'[[cells]]\nname = "north"\nnumber = 1\nurl = "{empty}"\n')
+    assert (status, lines) == (0, f'\n[[cells]]\nname = "north"\nnumber = 1\nurl = "{empty}"\n')
     said = f"keyrack: Cell north, number 1, was made. Add these lines to {config} of every node, and restart it.\n"
     assert errors.endswith(said)  # after the log of the migration
     status, again, errors = operator.quick("cells", "add", "north", "--url", empty, env=env)
     assert (status, again) == (0, lines) and "north, number 1, is unchanged" in errors
-    config.write_text(f"{config.read_text()}\n{lines}")
+    config.write_text(config.read_text() + lines)
     status, again, errors = operator.quick("cells", "add", "north", env=env)
     assert (status, again) == (0, "")
     assert errors == "keyrack: Cell north, number 1, is unchanged. It is configured already.\n"
@@ -179,8 +179,11 @@ def test_cells_are_listed_with_their_sizes(two: TwoCells) -> None:
 
 def test_a_cell_that_is_away_is_listed(two: TwoCells) -> None:
     operator = CellsOperator(two.operator.dsn, [away(two.operator.cells[0])])
-    main, north = operator.value("cells", "list")
+    status, output, errors = operator.quick("cells", "list", "--json")
+    assert (status, errors) == (1, "keyrack: The list is not complete.\n")
+    main, north = json.loads(output)
     assert main["away"] is None and "cannot be reached" in north["away"]
+    assert north["away"].endswith("and that `url` of the cell north in [[cells]] is its address.")
     assert north["customers"] is north["revision"] is None
 
 
@@ -318,6 +321,90 @@ def test_a_customer_that_is_nowhere_or_twice_is_an_error(two: TwoCells) -> None:
     assert two.operator.value("customer", "remove", "Twice") == {"id": twice[0]}
 
 
+def test_an_id_in_two_cells_needs_a_cell(two: TwoCells) -> None:
+    """The rows of a restored cell have moved to another cell since."""
+    operator, (customer, manager, client) = two.operator, (two.customers[1], two.managers[1], two.clients[1])
+    stale = (
+        ("insert into customer (customer_id, name) overriding system value values ($1, 'Stale')", customer),
+        (
+            "insert into manager (manager_id, username, address_form) overriding system value values ($1, 'x', 'x')",
+            manager,
+        ),
+        ("insert into client (client_id, name) values ($1, 'Stale')", client),
+    )
+    for statement, id in stale:
+        two.main.execute(statement, id)
+    twice = "is in the cells main, north. Choose one with --cell."
+    try:
+        for arguments in (
+            ("customer", "change", customer, "--name", "X"),
+            ("customer", "remove", "--everything", customer, "--dry-run"),
+            ("manager", "change", manager, "--disable"),
+            ("client", "change", client, "--disable"),
+            ("sdk-key", "add", "--customer", customer),
+        ):
+            assert twice in operator.refused(*arguments), arguments
+        assert two.main.value("select name from customer where customer_id = $1", customer) == "Stale"
+        assert two.north.value("select name from customer where customer_id = $1", customer) == "Fleet of north"
+        remove = ("customer", "remove", "--everything", customer, "--cell", "main")
+        status, text, _ = operator.quick(*remove, "--dry-run")
+        assert status == 0 and text.startswith(f"This would remove customer {customer} (Stale) in cell main.")
+        assert operator.value(*remove, "--dry-run")["cell"] == "main"
+        assert "(Stale) in cell main." in operator.refused(*remove)
+        assert operator.value("manager", "remove", manager, "--cell", "main") == {"id": manager}
+        assert operator.value("client", "remove", client, "--cell", "main") == {"id": client}
+        assert operator.value(*remove, "--yes") == {"id": customer}
+    finally:
+        for table, id in (("customer", customer), ("manager", manager), ("client", client)):
+            two.main.execute(f"delete from {table} where {table}_id = $1", id)
+    assert faults(operator) == []
+
+
+def test_a_user_name_leads_to_its_cell(two: TwoCells) -> None:
+    for command in ("sign-out", "reset-factors", "reset-password", "prove"):
+        status, _, errors = two.operator.quick("manager", command, "North@example.org", "--json")
+        assert (status, errors) == (0, "keyrack: This is cell north.\n"), command
+    assert two.north.value("select sign_outs from manager where manager_id = $1", two.managers[1]) >= 2
+    assert two.operator.refused("manager", "sign-out", "nobody@example.org") == (
+        "keyrack: There is no manager 'nobody@example.org' in the cells main, north.\n"
+    )
+
+
+def test_a_result_names_the_cell_that_an_id_has_led_to(two: TwoCells) -> None:
+    status, text, errors = two.operator.quick("customer", "change", two.customers[1], "--name", "Fleet of north")
+    assert (status, text, errors) == (0, f"Customer {two.customers[1]} changed.\n", "keyrack: This is cell north.\n")
+    preview = two.operator.value("customer", "remove", "--everything", two.customers[1], "--dry-run")
+    assert preview["cell"] == "north"
+
+
+@pytest.mark.parametrize("noun", ["api-key", "sdk-key", "device-key"])
+def test_a_key_is_revoked_in_all_cells(two: TwoCells, noun: str) -> None:
+    operator, table, hash = two.operator, noun.replace("-", "_"), noun.encode()
+    columns = {"api_key": "(name, hash) values ('k', $1)"}.get(
+        table, "(customer_id, name, hash) values ((select min(customer_id) from customer), 'k', $1)"
+    )
+    add = f"insert into {table} {columns} returning {table}_id"
+    two.north.execute(f"insert into {table} {columns}", b"another")  # so that the ids differ
+    id, copy = two.main.value(add, hash), two.north.value(add, hash)
+    is_revoked = f"select revoked_at is not null from {table} where {table}_id = $1"
+    outage = CellsOperator(operator.dsn, [away(operator.cells[0])])
+    status, output, errors = outage.quick(noun, "revoke", id, "--json")
+    assert status == 1 and json.loads(output) == {"id": id, "cells": ["main"], "failed": ["north"]}
+    assert "Cell north: The database cannot be reached" in errors
+    assert f"{id} was not revoked in north, and may be valid there. It is revoked in cell main." in errors
+    assert two.main.value(is_revoked, id) and not two.north.value(is_revoked, copy)
+    assert operator.value(noun, "revoke", id) == {"id": id, "cells": ["north"]}
+    assert two.north.value(is_revoked, copy)
+    status, _, errors = operator.quick(noun, "revoke", id)
+    assert status == 1 and f"{id} was already revoked at 20" in errors
+    two.main.execute(f"update {table} set revoked_at = null")
+    two.north.execute(f"update {table} set revoked_at = null")
+    status, text, _ = operator.quick(noun, "revoke", copy, "--cell", "north")
+    assert status == 0 and text.endswith(f" {copy} revoked in the cells main, north.\n")
+    for sql in (two.main, two.north):
+        sql.execute(f"delete from {table}")
+
+
 def test_an_unknown_cell_is_an_error(two: TwoCells) -> None:
     assert two.operator.refused("customer", "list", "--cell", "south") == (
         "keyrack: There is no cell south. The cells are main, north.\n"
@@ -378,8 +465,12 @@ def test_a_list_without_a_cell_that_is_away_is_not_complete(two: TwoCells) -> No
 def test_with_a_cell_away_only_what_is_certain_is_done(two: TwoCells) -> None:
     operator = CellsOperator(two.operator.dsn, [away(two.operator.cells[0])])
     customer, other = two.customers
-    assert operator.value("customer", "change", customer, "--name", "Fleet of main") == {"id": customer}
-    assert "cannot be looked up: the cells north cannot be used" in operator.refused("customer", "remove", other)
+    status, _, errors = operator.quick("customer", "change", customer, "--name", "Fleet of main")
+    assert (status, errors) == (
+        0,
+        f"keyrack: Customer {customer} was not looked up in cell north: no answer.\nkeyrack: This is cell main.\n",
+    )
+    assert "cannot be looked up: cell north cannot be used" in operator.refused("customer", "remove", other)
     assert "cannot be looked up" in operator.refused("customer", "change", "Fleet of main", "--name", "X")
     status, output, errors = operator.quick("customer", "add", "Elsewhere", "--json")
     assert status == 0 and "Cell north cannot be used" in errors and json.loads(output)["cell"] == "main"

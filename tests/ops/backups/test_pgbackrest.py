@@ -24,6 +24,7 @@ from tests.support.servers import SCRIPT_DEADLINE, eventually
 BIN = Path("/usr/lib/postgresql/15/bin")
 HEAD = "BIN=/usr/lib/postgresql/15/bin DATA=/var/lib/postgresql/15/main SOCKETS=/var/run/postgresql\n"
 PLACES = "CONF=/etc/pgbackrest.conf REPO=/var/lib/pgbackrest\n"
+EXAMPLE = "postgresql://keyrack@db.example.org:5599/keyrack"
 TIME = "TIME='2026-11-22 09:59:59+00'"
 
 pytestmark = [
@@ -96,7 +97,7 @@ def cluster() -> Iterator[tuple[House, Cluster]]:
 
 
 def lines(name: str, time: datetime | None = None) -> str:
-    """The commands of the page with the paths and the time of the test."""
+    """The commands of the page, with paths and time of the test."""
     script = block(name)
     if name == "pgbackrest":
         assert script.startswith(HEAD + PLACES)
@@ -125,9 +126,11 @@ def test_backup_drill_and_restore_by_the_page_work(cluster: tuple[House, Cluster
     assert "2" in counted
     assert not list(own.base.glob("tmp.*"))
     own.shell(lines("pgbackrest-restore", moment))
-    settle = lines("pgbackrest-settle").partition("#")[0].split()
+    assert "cannot be reached" in house.refused("customer", "list", **keyrack)  # and so it is for a server of the API
+    settle = lines("pgbackrest-settle").partition("#")[0].replace(EXAMPLE, own.dsn.replace("5432", "5599")).split()
     assert settle.pop(0) == "keyrack"
     assert house.json(*settle, **keyrack) == {"masterKey": True, "notAdvanced": []}
+    own.shell(lines("pgbackrest-start"))
     assert [row["name"] for row in house.json("customer", "list", **keyrack)] == ["Example Fleet", "Later Fleet"]
     assert own.sql("select min(last_id) from event_counter") == JUMP
     assert own.sql("select min(applied) from customer_hold") == LONG_JUMP

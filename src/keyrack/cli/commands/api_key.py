@@ -9,8 +9,9 @@ import typer
 
 from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
-from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandFailed, CommandResult, ListResult
+from keyrack.cli.key_revocation import revocable
+from keyrack.cli.options import words
+from keyrack.cli.output import CommandResult, ListResult
 from keyrack.core import secret_hashes
 
 app = typer.Typer()
@@ -22,11 +23,6 @@ LIST: LiteralString = """
 select api_key_id as id, name, created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
   revoked_at is null and (expires_at is null or expires_at > now()) as "isActive"
 from api_key order by api_key_id
-"""
-REVOKE: LiteralString = """
-with k as (select revoked_at from api_key where api_key_id = $1 for update),
-u as (update api_key set revoked_at = now() where api_key_id = $1 and revoked_at is null)
-select revoked_at from k
 """
 
 
@@ -76,12 +72,4 @@ async def list_(session: DatabaseSession) -> ListResult:
     return ListResult([dict(row) for row in rows], columns)
 
 
-@command(app, "revoke")
-async def revoke(session: DatabaseSession, id: Annotated[int, which("api_key")]) -> CommandResult:
-    """Revoke an API key; it is rejected at once."""
-    row = await session.sql.fetchrow(REVOKE, id)
-    if row is None:
-        raise CommandFailed(f"There is no API key {id}.")
-    if row["revoked_at"] is not None:
-        raise CommandFailed(f"API key {id} was already revoked at {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
-    return CommandResult({"id": id}, f"API key {id} revoked.")
+revocable(app, "api_key", "API key")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
 import typer
 
@@ -13,10 +14,12 @@ from keyrack.cli.cell_choice import CellName, cell_of_call, named_cell
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.database_opening import embedded_server, open_address
 from keyrack.cli.database_session import Json, State, explained, read_settings
-from keyrack.cli.options import moment
+from keyrack.cli.options import address, moment
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show, table
 from keyrack.cli.progress import progress
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Cell, Settings
+from keyrack.db import schema_version
+from keyrack.db.cell_identity import require_identity
 from keyrack.db.embedded import locks
 from keyrack.ops.backups import (
     base_backup,
@@ -26,6 +29,7 @@ from keyrack.ops.backups import (
     restore_test,
     verification,
 )
+from keyrack.ops.backups.connection import connected
 from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import format_time
 from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, backup_context
@@ -38,6 +42,8 @@ COLUMNS = {
     "POSTGRESQL": "postgresql", "SCHEMA": "revision",
 }  # fmt: skip
 
+HAS_IDENTITY: LiteralString = "select to_regclass('cell') is not null"  # false: `main` with an older schema
+
 # Words for steps of a drill whose names `--json` keeps
 STEPS = {"find the way": "plan", "look at the data": "check the data", "end and remove": "stop and delete"}
 
@@ -45,6 +51,15 @@ Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of a ba
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="TIME", help="Restore up to this time, such as 2026-01-31T08:00:00Z. Default: all."),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        callback=address,
+        help="Address of the restored server. Default: the configured one, which Keyrack's processes use.",
+    ),
 ]
 Timeline = Annotated[
     int | None,
@@ -213,16 +228,21 @@ def _preview(
 
 
 @app.command("settle")
-def settle(state: State = None, cell: CellName = None, as_json: Json = False) -> None:
+def settle(url: Url = None, state: State = None, cell: CellName = None, as_json: Json = False) -> None:
     """Advance ids and event numbers, and sign everyone out, after a restore by another tool such as pgBackRest.
 
-    `backup restore` does this itself.
+    Start the restored server on a port that no process of Keyrack uses, and name it with --url: no client may be served
+    before. `backup restore` does all of this itself.
     """
 
     async def work() -> PostRestoreResult:
-        settings = (await cell_of_call(read_settings(state), cell, {})).settings
-        async with open_address(settings) as dsn:
-            return await post_restore.apply_post_restore(settings, dsn)
+        chosen = await cell_of_call(read_settings(state), cell, {})
+        if url is not None:
+            chosen = replace(chosen, settings=chosen.settings.at_address(url, "--url"))
+        # A restore to a time before an upgrade has the older schema. Processes may serve it only when it is settled
+        async with open_address(chosen.settings, older=True) as dsn:
+            await _check_restored(chosen, dsn)
+            return await post_restore.apply_post_restore(chosen.settings, dsn)
 
     def run() -> None:
         done = asyncio.run(work())
@@ -230,6 +250,20 @@ def settle(state: State = None, cell: CellName = None, as_json: Json = False) ->
         show(CommandResult(value, "\n".join(_settled(done))), as_json)
 
     explained(run)
+
+
+async def _check_restored(cell: Cell, dsn: str) -> None:
+    """Warn of processes that serve the restored data already. Raises `WrongCell` if the database is another cell."""
+    async with connected(cell.settings, dsn) as database:
+        if cell.is_one_of_several and await database.fetchval(HAS_IDENTITY):
+            await require_identity(database, cell)
+        running = [row["name"] for row in await database.fetch(schema_version.RUNNING)]
+    if running:
+        typer.echo(
+            f"keyrack: The restored database is in use already: {', '.join(running)}. Ids may have been given twice. "
+            "Next time, start the restored server on another port, and use --url (docs/backups.md, After a restore).",
+            err=True,
+        )
 
 
 @app.command("drill")
@@ -270,8 +304,9 @@ def _settled(done: PostRestoreResult) -> list[str]:
     lines = [
         done.key
         or "The master key of this node decrypts the secrets of the restored database. No backup contains that key.",
-        "Ids and event numbers were advanced, and everyone must log in again. Revocations, disabled accounts and "
-        "erasures after that time are lost: repeat them (docs/backups.md, After a restore).",
+        "Ids and event numbers were advanced. Managers, drivers and machine clients must sign in again. Revocations, "
+        "disabled accounts and erasures after the restored time are lost: repeat them (docs/backups.md, After a "
+        "restore).",
     ]
     if done.full:
         lines.append(f"Too close to the maximum to be advanced: {', '.join(done.full)}.")

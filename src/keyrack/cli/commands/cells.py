@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from keyrack import __version__
 from keyrack.cli.cell_choice import UNUSABLE
 from keyrack.cli.commands import cell_moves
-from keyrack.cli.database_opening import open_database, running_address
-from keyrack.cli.database_session import Json, State, explain, explained
+from keyrack.cli.database_opening import naming_setting, open_database, running_address
+from keyrack.cli.database_session import INCOMPLETE, Json, State, explain, explained
 from keyrack.cli.environment import configured_in, read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.cli.screen import WORDS, Screen
@@ -61,19 +61,28 @@ ReadUrl = Annotated[str | None, typer.Option("--read-url", metavar="URL", help="
 
 @app.command("list")
 def list_(state: State = None, as_json: Json = False) -> None:
-    """List the cells with their sizes. A cell that does not answer is listed as away."""
+    """List the cells with their sizes. A cell that does not answer is listed as away.
 
-    async def work() -> ListResult:
-        rows = [await _overview(cell) for cell in read_settings(state).all_cells]
-        return ListResult([_members(row) for row in rows], COLUMNS)
+    Exit status 0: all answer, 1: a cell is away.
+    """
 
-    explained(lambda: show(asyncio.run(work()), as_json), as_json=as_json)
+    async def overviews() -> list[CellOverview]:
+        return [await _overview(cell) for cell in read_settings(state).all_cells]
+
+    def run() -> None:
+        rows = asyncio.run(overviews())
+        show(ListResult([_members(row) for row in rows], COLUMNS), as_json)
+        if any(row.away for row in rows):
+            raise CommandFailed(INCOMPLETE)
+
+    explained(run, as_json=as_json)
 
 
 async def _overview(cell: Cell) -> CellOverview:
     try:
         async with running_address(cell.settings) as dsn:
-            return await overview(cell, dsn)
+            with naming_setting(cell.settings):
+                return await overview(cell, dsn)
     except UNUSABLE as error:
         return CellOverview(cell.number, cell.name, shown_address(cell), away=explain(error))
 
@@ -193,10 +202,13 @@ def _checked(settings: Settings, name: str, number: int, given: dict[str, str | 
 
 
 def _toml(table: CellSettings) -> str:
-    """The table of the configuration file. A basic string of TOML is written as in JSON."""
+    """The table of the configuration file. A basic string of TOML is written as in JSON.
+
+    It begins with an empty line: the last line of the file may have no end.
+    """
     members = [(member, getattr(table, member)) for member in MEMBERS]
     lines = [f"{member} = {json.dumps(value)}\n" for member, value in members if value is not None]
-    return "".join(["[[cells]]\n", *lines])
+    return "".join(["\n[[cells]]\n", *lines])
 
 
 @app.command("check")
@@ -230,7 +242,8 @@ async def _examined(settings: Settings) -> dict[str, list[Finding]]:
         for cell in settings.all_cells:
             try:
                 dsn = await stack.enter_async_context(running_address(cell.settings))
-                connected[cell.name] = cell, await stack.enter_async_context(reading(cell.settings, dsn))
+                with naming_setting(cell.settings):
+                    connected[cell.name] = cell, await stack.enter_async_context(reading(cell.settings, dsn))
             except UNUSABLE as error:
                 findings[cell.name] = [failure("away", explain(error), AWAY)]
         try:

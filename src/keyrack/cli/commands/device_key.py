@@ -9,8 +9,9 @@ import typer
 from keyrack.api.principals import Scope
 from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.commands.customer import no_customer
-from keyrack.cli.customer_keys import Name, revocable
+from keyrack.cli.customer_keys import Name
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
+from keyrack.cli.key_revocation import revocable
 from keyrack.cli.options import Customer, OfCustomer, which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core import secret_hashes

@@ -30,7 +30,7 @@ from keyrack.cli import membership_options
 from keyrack.cli.cell_choice import DefaultCell
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
-from keyrack.cli.name_lookup import reference
+from keyrack.cli.name_lookup import ManagerName, reference
 from keyrack.cli.options import mailbox, which, whose, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.cli.server_address import note_on_link
@@ -115,7 +115,13 @@ Password = Annotated[
 ]
 
 
+def known_name(value: str) -> ManagerName:
+    """The user name of a manager, which leads to the cell."""
+    return ManagerName(words(value))
+
+
 Manager = Annotated[int, which("manager")]
+Username = Annotated[str, typer.Argument(metavar="USERNAME", callback=known_name)]
 
 
 @command(app, "add")
@@ -211,9 +217,7 @@ async def change(
 
 
 @command(app, "sign-out")
-async def sign_out(
-    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> CommandResult:
+async def sign_out(session: DatabaseSession, username: Username) -> CommandResult:
     """Reject all tokens that a manager has got so far; the manager may log in again."""
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
@@ -223,9 +227,7 @@ async def sign_out(
 
 
 @command(app, "reset-factors")
-async def reset_factors(
-    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> CommandResult:
+async def reset_factors(session: DatabaseSession, username: Username) -> CommandResult:
     """Remove all passkeys, apps and recovery codes of a manager, and sign the manager out everywhere.
 
     The manager signs in with only the password again.
@@ -279,9 +281,7 @@ async def invite(
 
 
 @command(app, "reset-password")
-async def reset_password(
-    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> CommandResult:
+async def reset_password(session: DatabaseSession, username: Username) -> CommandResult:
     """Print a link to set a new password; it works once, and the old password stays valid until then.
 
     The output also lists all other sign-in methods, which stay: passkeys, the app for codes, recovery codes, accounts.
@@ -300,9 +300,7 @@ async def reset_password(
 
 
 @command(app, "prove")
-async def prove(
-    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> CommandResult:
+async def prove(session: DatabaseSession, username: Username) -> CommandResult:
     """Prove a manager's address, and print a link to set a new password.
 
     Check first that the account belongs to the owner of the address, and give the link to that person. The command

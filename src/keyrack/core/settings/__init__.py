@@ -108,6 +108,7 @@ class Settings(
 
     _number: int = PrivateAttr(0)  # of the cell whose database these settings have
     _settings_of_all: Settings | None = PrivateAttr(None)  # those of cell 0, unless these are
+    _database_setting: str = PrivateAttr("KEYRACK_DATABASE_URL")
 
     @classmethod
     def settings_customise_sources(
@@ -173,14 +174,27 @@ class Settings(
 
     def for_cell(self, cell: CellSettings) -> Self:
         """The settings with the database of a cell. They have no `cells`, but their `other_cells`."""
-        return self._for_one_cell(
+        settings = self._for_one_cell(
             cell.number,
             {"database_url": cell.url, "database_direct_url": cell.direct_url, "read_database_url": cell.read_url},
         )
+        settings._database_setting = f"`url` of the cell {cell.name} in [[cells]]"
+        return settings
 
     def for_main_cell(self) -> Self:
         """The settings for cell 0 alone. They have no `cells`, but their `other_cells`."""
         return self._for_one_cell(0, {})
+
+    def at_address(self, url: str, setting: str) -> Self:
+        """The settings with another address of the database. Messages call it `setting`."""
+        settings = self.model_copy(update={"database_url": url, "database_direct_url": None, "read_database_url": None})
+        settings._database_setting = setting
+        return settings
+
+    @property
+    def database_setting(self) -> str:
+        """The setting with the address of the database, for a message."""
+        return self._database_setting
 
     def _for_one_cell(self, number: int, database: Mapping[str, str | None]) -> Self:
         settings = self.model_copy(update={**database, "cells": ()})

@@ -85,13 +85,15 @@ SHARED_KEYS = (
         "select customer_id as key, name as value from customer",
         "Customer {key} is in {cells}.",
         "Continue its move with `keyrack cells move-customer`, if one has begun. Otherwise a cell was restored to a "
-        "time before a move: see docs/cell-moves.md.",
+        "time before a move: run `keyrack customer remove --everything {key} --cell NAME` with the name of that cell "
+        "(docs/cell-moves.md).",
     ),
     SharedKey(
         "accounts",
         "select manager_id as key, null as value from manager union all select client_id, null from client",
         "The id {key} is that of a manager or client in {cells}.",
-        "Continue the move of its customer, if one has begun. Otherwise remove the account in the wrong cell.",
+        "Continue the move of its customer, if one has begun. Otherwise remove the account in the restored cell: "
+        "`keyrack manager remove {key} --cell NAME`, or `keyrack client remove {key} --cell NAME`.",
     ),
     SharedKey(
         "user-names",

@@ -98,7 +98,8 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
     except TimeoutError:
         raise DatabaseUnknown(f"The database at {where} does not respond within {LONGEST:g} seconds.") from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
-        raise DatabaseUnknown(f"The database at {where} cannot be reached: {unreachable(error)}") from None
+        reason = unreachable(error, settings.database_setting)
+        raise DatabaseUnknown(f"The database at {where} cannot be reached: {reason}") from None
     return picture
 
 
