@@ -60,27 +60,32 @@ select format('select exists (select from %s where customer_id = $1)', $1::text:
 """
 
 
-async def check_servers(source: Side, target: Side) -> None:
-    """Check identity, schema, settings and roles of two cells. Raises `MoveRefused`."""
+async def check_identities(source: Side, target: Side) -> None:
+    """Check that both databases are the cells of the settings. Raises `MoveRefused`."""
     for side in (source, target):
         try:
             await require_identity(side, side.cell)
         except WrongCell as wrong:
             raise MoveRefused(str(wrong)) from None
+
+
+async def check_servers(source: Side, target: Side) -> None:
+    """Check schema and settings of two cells. Raises `MoveRefused`."""
+    for side in (source, target):
         if not await side.fetchval(HAS_DATA_KEYS):
             raise MoveRefused(f"Cell {side.cell.name} has no data key yet. Start a server or worker for it once.")
-    await check_roles(source, target)
     await check_wal(source)
     await check_revisions(source, target)
 
 
 async def check_roles(source: Side, target: Side) -> None:
-    """Check that both roles may replicate. Raises `MoveRefused`."""
+    """Check that both roles may replicate, and write without triggers. Raises `MoveRefused`."""
     for side in (source, target):
         if not await side.fetchval(IS_SUPERUSER):
             raise MoveRefused(
-                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases. Run `alter "
-                "role ... superuser` as another superuser, and `alter role ... nosuperuser` after the move."
+                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases until it is "
+                "finished or undone. Run `alter role ... superuser` as another superuser, and `alter role ... "
+                "nosuperuser` after `keyrack cells finish`."
             )
 
 
@@ -110,8 +115,7 @@ async def check_revisions(source: Side, target: Side) -> None:
 
 async def check_customer(source: Side, target: Side, customer: int) -> None:
     """Check that the customer fits into the target. Raises `MoveRefused`."""
-    await _refuse_shared(source, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
-    await _refuse_shared(source, customer, SHARED_CLIENTS, "Client", "keyrack client change")
+    await check_accounts(source, customer)
     for rows, same, what in (
         (MANAGERS, SAME_MANAGERS, "a manager with the user name"),
         (PERSONS, SAME_PERSONS, "another person with the address"),
@@ -128,6 +132,12 @@ async def check_customer(source: Side, target: Side, customer: int) -> None:
             "`keyrack provider add` first."
         )
     await _refuse_leftovers(target, customer)
+
+
+async def check_accounts(side: Side, customer: int) -> None:
+    """Check that managers and machine clients of the customer work for no other one. Raises `MoveRefused`."""
+    await _refuse_shared(side, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
+    await _refuse_shared(side, customer, SHARED_CLIENTS, "Client", "keyrack client change")
 
 
 async def _refuse_shared(source: Side, customer: int, sql: LiteralString, noun: str, remedy: str) -> None:
