@@ -40,6 +40,14 @@ TEXTS = {
     "switched": "Switched; writes were held for at most {heldSeconds} s at a time.",
     "released": "The source accepts writes again.",
     "deleted": "Deleted {rows} rows of {table}.",
+    "revoked-key": (
+        "Warning: API key {apiKey} ({name}) is revoked in cell {cell} only. Callers with this key get 401 after the "
+        "switch."
+    ),
+    "valid-key": (
+        "Warning: API key {apiKey} ({name}) is not revoked in cell {cell}. It is valid again after the switch, unless "
+        "you run `keyrack api-key revoke {apiKey} --cell {cell}`."
+    ),
 }
 
 NEW_ADDRESS = (

@@ -86,6 +86,8 @@ async def _copy_and_switch(
         await preflight.check_servers(source, target)
         await cleanup.delete_undone_copy(target, customer, report)
         await preflight.check_customer(source, target, customer)
+    for key in await preflight.changed_keys(source, target):
+        report({"step": "revoked-key" if key["isRevoked"] else "valid-key", **key})
     move = switch.move
     await source.begin_move(move, customer, "source", target.cell.name)
     await target.begin_move(move, customer, "target", source.cell.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from keyrack.db.cell_identity import WrongCell, require_identity
 from keyrack.ops.cells.plan import OF_CUSTOMER
@@ -55,6 +55,9 @@ or exists (
 or p.driver_customer_id = $1
 """
 PROVIDER_NAMES: LiteralString = "select name from provider"
+API_KEYS: LiteralString = """
+select api_key_id as id, name, hash, revoked_at is not null as is_revoked from api_key order by api_key_id
+"""
 HAS_ROWS: LiteralString = """
 select format('select exists (select from %s where customer_id = $1)', $1::text::regclass)
 """
@@ -87,6 +90,19 @@ async def check_roles(source: Side, target: Side) -> None:
                 "finished or undone. Run `alter role ... superuser` as another superuser, and `alter role ... "
                 "nosuperuser` after `keyrack cells finish`."
             )
+
+
+async def changed_keys(source: Side, target: Side) -> list[dict[str, Any]]:
+    """The API keys of the target that are revoked in only one of the two cells.
+
+    The copy of a key does not change a row that the target has already.
+    """
+    is_revoked = {row["hash"]: row["is_revoked"] for row in await source.fetch(API_KEYS)}
+    return [
+        {"apiKey": row["id"], "name": row["name"], "cell": target.cell.name, "isRevoked": row["is_revoked"]}
+        for row in await target.fetch(API_KEYS)
+        if row["is_revoked"] != is_revoked.get(row["hash"], row["is_revoked"])
+    ]
 
 
 async def check_wal(source: Side) -> None:
