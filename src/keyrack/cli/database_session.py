@@ -203,7 +203,7 @@ async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
 
 
 async def _without_moved(database: Database, result: ListResult) -> ListResult:
-    """The list without the rows that a move has left in this cell, until the move is finished."""
+    """The list without the rows that wait for the end of a move."""
     moved = {row[0] for row in await database.fetch(MOVED)}
     return ListResult([row for row in result.rows if row.get("customerId") not in moved], result.columns)
 

@@ -1,4 +1,4 @@
-"""Two cells in databases without servers, so that they can be copied and restored."""
+"""Two cells without servers, so that their databases can be restored."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class Installation(Operator):
         return [row["cell"] for row in self.value("customer", "list") if row["id"] == customer]
 
     def interrupt(self, customer: int, step: str) -> None:
-        """Move a customer to north until a step, and remove the replication, which no restore brings back."""
+        """Move a customer to north until a step.
+
+        The replication is removed, because no restore brings it back.
+        """
 
         def report(done: Mapping[str, Any]) -> None:
             if done["step"] == step:
@@ -114,7 +117,7 @@ def new_installation(server: str, settings: Settings) -> Iterator[Installation]:
 
 
 def add_fleet(installation: Installation) -> int:
-    """A customer in main with rows that are replicated, and rows that are switched."""
+    """A customer in main with replicated and switched rows."""
     customer = installation.value("customer", "add", "Fleet", "--cell", "main")["id"]
     installation.succeed("manager", "add", "kim@example.org", "--customer", customer, "--role", "owner")
     installation.succeed("client", "add", "Portal", "--customer", customer, "--scope", "cars:read")

@@ -61,7 +61,7 @@ def test_a_key_that_is_revoked_in_one_cell_is_named_before_the_move(fleet: Fleet
 
 @pytest.fixture
 def limited_role(logical_server: str) -> Iterator[str]:
-    """A role that owns what the role of the database owns, and is no superuser."""
+    """A role that owns all tables, and is no superuser."""
     role = "mover"
     asyncio.run(execute(logical_server, f"create role {role} in role keyrack"))
     yield role

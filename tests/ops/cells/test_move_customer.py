@@ -213,7 +213,7 @@ def test_a_customer_that_the_target_has_lost_is_served_by_the_source(cells: TwoC
 
 
 def restore_before_switch(cells: TwoCells, customer: int) -> None:
-    """Give the target the state that a restore to a time during the copy leaves."""
+    """Give the target the state of a time during the copy."""
 
     async def work(_: Side, side: Side) -> None:
         known = await side.open_move(customer)

@@ -33,7 +33,7 @@ COMMAND = re.compile(r"`keyrack ([^`]*)`")
 
 @dataclass
 class History:
-    """A customer that has moved from main to north, with the backups of both cells at each step."""
+    """A customer that has moved to north, with backups of each step."""
 
     installation: Installation
     customer: int

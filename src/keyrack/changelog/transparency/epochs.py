@@ -77,7 +77,9 @@ select count(*)::integer from begun
 
 
 async def begin(connection: Connection, reason: Why, customer: int | None = None) -> int:
-    """Begin a new epoch of the customer's log, or of every log, in the caller's transaction. Returns their number.
+    """Begin a new epoch of the customer's log, or of every log.
+
+    It runs in the caller's transaction. Returns the number of logs.
 
     The caller gives no numbers meanwhile. The change names the current actor, or else the sequencer itself.
     """

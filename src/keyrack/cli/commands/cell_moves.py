@@ -136,7 +136,7 @@ def undo(
     to: Annotated[str | None, typer.Option("--to", metavar="URL", help="The new database of a cell.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Undo a move before its switch, or bring back a customer whom a restored target has lost."""
+    """Undo a move before its switch, or after its target was restored."""
 
     async def work() -> CommandResult:
         if which.isdecimal():
@@ -222,7 +222,7 @@ def _setting(name: str) -> str:
 
 
 async def _id(settings: Settings, customer: Reference) -> int:
-    """The id of a customer, also of one who is in no cell or in two. Raises `CommandFailed` for an unknown name."""
+    """The id of a customer. Raises `CommandFailed` for an unknown name."""
     if customer.id is not None:
         return customer.id
     cell = await cell_of_call(settings, None, {"customer": customer})

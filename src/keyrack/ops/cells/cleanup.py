@@ -138,7 +138,10 @@ async def finish(source: Side, target: Side, move: KnownMove, report: Report) ->
 
 
 async def _end_as_finished(side: Side, move: UUID, customer: int, role: Role, other: str) -> None:
-    """End the move, also in a restored cell that does not know it, and older moves that a restore has made open."""
+    """End the move, and older moves that a restore has made open.
+
+    A restored cell may not know the move.
+    """
     async with side.transaction(has_triggers=False):
         await side.end_other_moves(move, customer)
         await side.begin_move(move, customer, role, other)
@@ -147,7 +150,10 @@ async def _end_as_finished(side: Side, move: UUID, customer: int, role: Role, ot
 
 
 async def _end_replication(source: Side, target: Side, move: UUID, customer: int) -> None:
-    """Remove the replication of this move, and that of a move back that a restore has brought back."""
+    """Remove the replication in both directions.
+
+    A restore may have brought the replication of an older move.
+    """
     await end_copying(source, target, customer)
     await end_copying(target, source, customer)
     await end_recording(source, target, move, customer)

@@ -1,7 +1,7 @@
-"""Makes a customer active again in the source of its move, after the switch.
+"""Makes a switched customer active again in the source of its move.
 
 That is needed if the target is restored to a time before the switch. The switch has kept the rows that it deleted. The
-target may have issued ids and numbers that nobody knows any more, so the source skips as many as after a restore.
+restored target does not know which ids and numbers it has issued, so the source skips as many as after a restore.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ async def bring_back(source: Side, target: Side, move: UUID, customer: int) -> d
 
 
 async def _skip_issued(source: Side, customer: int) -> None:
-    """Skip ids and numbers that the target may have issued, and sign everyone of the customer out."""
+    """Skip ids and numbers that the target may have issued.
+
+    All accounts of the customer have to sign in again.
+    """
     await source.fetch(SEQUENCES, JUMP, LONG_JUMP, list(WITH_RANGE))
     await source.execute(EVENTS, customer, JUMP)
     await source.execute(OUTCOMES, customer, LONG_JUMP)

@@ -33,9 +33,9 @@ class Reader(Protocol):
 
 
 class Standing(Enum):
-    """The place of the customer in a move: a problem, and the command that solves it.
+    """The place of the customer in a move, as problem and remedy.
 
-    The text has the places `customer`, `source` and `target`.
+    Both texts have the places `customer`, `source` and `target`.
     """
 
     BEFORE_SWITCH = (
@@ -115,7 +115,7 @@ class KnownMove:
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether the move is open in the source, and the target has not ended it."""
+        """Whether the move has begun, and has not been switched or undone."""
         return self.source_state in ("copying", "held") and self.target_state in ("copying", None)
 
     @property
@@ -150,8 +150,9 @@ class KnownMove:
 
 
 async def read_moves(cells: Mapping[str, Reader], customer: int | None = None) -> dict[int, KnownMove]:
-    """The newest move of each customer that is open, or that has left the customer in both cells or in none.
+    """The newest move of each customer that still counts.
 
+    It is open, or it has left the customer in both cells or in none.
     `cells` are the connections by name. Moves from or to other cells are left out.
     """
     rows = {cell: await reader.fetch(MOVES, customer) for cell, reader in cells.items()}

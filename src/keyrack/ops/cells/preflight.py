@@ -93,7 +93,7 @@ async def check_roles(source: Side, target: Side) -> None:
 
 
 async def changed_keys(source: Side, target: Side) -> list[dict[str, Any]]:
-    """The API keys of the target that are revoked in only one of the two cells.
+    """The API keys of the target that only one cell has revoked.
 
     The copy of a key does not change a row that the target has already.
     """
@@ -151,7 +151,7 @@ async def check_customer(source: Side, target: Side, customer: int) -> None:
 
 
 async def check_accounts(side: Side, customer: int) -> None:
-    """Check that managers and machine clients of the customer work for no other one. Raises `MoveRefused`."""
+    """Check that accounts of the customer work for no other one. Raises `MoveRefused`."""
     await _refuse_shared(side, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
     await _refuse_shared(side, customer, SHARED_CLIENTS, "Client", "keyrack client change")
 

@@ -91,7 +91,7 @@ class Side:
         await self.execute(BEGIN, move, customer, role, other)
 
     async def end_other_moves(self, move: UUID, customer: int) -> None:
-        """End older moves of the customer, which a restore of this cell has made open again."""
+        """End older moves of the customer that a restore has made open."""
         await self.execute(END_OTHERS, move, customer)
 
     async def state(self, move: UUID) -> State | None:

@@ -107,7 +107,7 @@ async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> 
 
 
 async def wake(side: Side) -> None:
-    """Wake the processes of a cell, which have cached the access and the work of the customer."""
+    """Wake the processes of a cell, which cache access and work."""
     for notice in (worker_wakeup.ACCESS, worker_wakeup.WORK, worker_wakeup.DELIVER):
         await side.execute(notice)
 
