@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from keyrack.core.settings import Settings
+from keyrack.ops.cells.side import Side
 from tests.ops.cells.installation import (
     NORTH,
     Installation,
@@ -26,8 +29,7 @@ from tests.support.servers import fresh_database
 pytestmark = pytest.mark.cluster
 
 STEPS = ("before", "copied", "held", "switched", "moved", "finished")  # times of the backups, in order
-HAS_MAIN = STEPS[:4]  # the source has the customer at these times
-HAS_NORTH = STEPS[3:]
+HAS_NORTH = STEPS[3:]  # the target has the customer at these times
 COMMAND = re.compile(r"`keyrack ([^`]*)`")
 
 
@@ -210,3 +212,33 @@ def test_an_interrupted_undo_leaves_no_copy_after_a_restore_of_the_source(histor
     asyncio.run(execute(installation.north, "update cell_move set state = 'undone'"))
     installation.succeed("cells", "move-customer", customer, "--to", NORTH)
     assert installation.cells_of(customer) == [NORTH]
+
+
+@pytest.mark.parametrize("step", range(4, 120, 12))
+@pytest.mark.parametrize("north", ["before", "held"])
+def test_an_interrupted_return_is_completed(
+    history: History, monkeypatch: pytest.MonkeyPatch, north: str, step: int
+) -> None:
+    """The undo ends at a statement, and the same command continues it."""
+    installation, customer = history.restore("moved", north), history.customer
+    counter = itertools.count()
+    with monkeypatch.context() as patch:
+        for name in ("fetch", "fetchval", "execute"):
+            patch.setattr(Side, name, ending_at(getattr(Side, name), step, counter))
+        status, _, errors = installation.quick("cells", "undo", customer)
+    assert status == 0 or "The database cannot be reached" in errors, errors
+    if status:
+        follow_advice(installation, customer)
+    assert installation.findings() == []
+    assert installation.cells_of(customer) == ["main"]
+    assert asyncio.run(execute(installation.north, "select count(*) from product")) == 0
+    assert installation.sql_value("select count(*) from pg_trigger where tgname like 'guard_move_%'") == 0
+
+
+def ending_at(method: Callable[..., Any], step: int, counter: Iterator[int]) -> Callable[..., Any]:
+    async def counted(self: Side, *args: Any) -> Any:
+        if next(counter) == step:
+            raise ConnectionError
+        return await method(self, *args)
+
+    return counted

@@ -77,7 +77,7 @@ async def undo(source: Side, target: Side, move: KnownMove, report: Report) -> d
         await require_kept(source, move.id, customer)
     if move.standing in OF_OLD_TARGET:
         await _remove_from_target(target, move.id, customer)
-    await _end_target(target, customer)
+    await _end_target(target, move)
     if move.standing in LOST_IN_TARGET:
         switched_at = await bring_back(source, target, move.id, customer)
     else:
@@ -111,13 +111,18 @@ async def _remove_from_target(target: Side, move: UUID, customer: int) -> None:
     await wake(target)
 
 
-async def _end_target(target: Side, customer: int) -> None:
-    """End the open moves of the target, unless it has the customer. Raises `MoveRefused`."""
+async def _end_target(target: Side, move: KnownMove) -> None:
+    """End the open moves of the target, unless it has the customer. Raises `MoveRefused`.
+
+    Also a target that does not know the move records its end, so that an interrupted undo is not taken for a new move.
+    """
     async with target.transaction():
-        await target.execute(ALONE, customer)
-        if await target.fetchval(IS_HERE, customer):
-            raise MoveRefused(f"Customer {customer} has been switched meanwhile. Run the command again.")
-        await target.execute(UNDO, customer)
+        await target.execute(ALONE, move.customer)
+        if await target.fetchval(IS_HERE, move.customer):
+            raise MoveRefused(f"Customer {move.customer} has been switched meanwhile. Run the command again.")
+        await target.end_other_moves(move.id, move.customer)
+        await target.begin_move(move.id, move.customer, "target", move.source)
+        await target.execute(UNDO, move.customer)
 
 
 async def finish(source: Side, target: Side, move: KnownMove, report: Report) -> None:
