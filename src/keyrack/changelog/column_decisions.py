@@ -346,6 +346,11 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "table_name": _of(OF_SERVER, NOBODY, CELL_MOVE),
         "key": _of(OF_SERVER, NOBODY, CELL_MOVE),
     },
+    "cell_move_kept_row": {
+        "move_id": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "table_name": _of(OF_SERVER, NOBODY, CELL_MOVE),
+        "content": _of(OF_SERVER, NOBODY, CELL_MOVE),
+    },
     "change": {
         "class": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
         "customer_id": _of(LOG_OF_SERVER, STAYS, CHANGE_LOG),

@@ -46,6 +46,10 @@ P = ParamSpec("P")
 
 # Commands may wait for one another. An import is idle while it reads its file, which may be a pipe
 PATIENCE: LiteralString = "set local lock_timeout = '30s'; set local idle_in_transaction_session_timeout = '10min'"
+MOVED: LiteralString = """
+select moved_customer from cell_move m where role = 'source' and state = 'switched'
+and not exists (select from customer c where c.customer_id = m.moved_customer)
+"""
 SHOWN_ONCE = "It is shown only once."
 INCOMPLETE = "The list is not complete."
 NOTHING_ELSE = ConfirmationPreview("make this change without deleting anything else", then="")
@@ -194,11 +198,19 @@ async def _done(cell: Cell, called: CommandCall) -> CommandResult | ListResult:
                 agree(replace(preview, cell=place))
         async with _transaction(database, cell.settings) as session:
             result = await called.work(session, **options)
+        if isinstance(result, ListResult) and cell.is_one_of_several:
+            result = await _without_moved(database, result)
         if isinstance(result, CommandResult):
             await tell(database, options.get("customer") or EVERYBODY, called.topics)
             if called.default is DefaultCell.FEWEST_CUSTOMERS and cell.is_one_of_several:
                 result = CommandResult({**result.value, "cell": cell.name}, f"{result.text} Its cell is {cell.name}.")
         return result
+
+
+async def _without_moved(database: Database, result: ListResult) -> ListResult:
+    """The list without the rows that wait for the end of a move."""
+    moved = {row[0] for row in await database.fetch(MOVED)}
+    return ListResult([row for row in result.rows if row.get("customerId") not in moved], result.columns)
 
 
 async def tell(database: Database, customer: int, topics: Topics) -> None:

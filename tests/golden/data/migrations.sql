@@ -1,4 +1,4 @@
--- 89 revisions, 843 statements
+-- 90 revisions, 844 statements
 
 -- revision 0001: 61 statements
 
@@ -6362,3 +6362,11 @@ begin
   from unnest(array[to_jsonb(old), to_jsonb(new)]) changed where changed is not null;
   return null;
 end $$;
+
+-- revision 0087: 1 statements
+
+create table cell_move_kept_row (
+  move_id uuid not null,
+  table_name text not null,
+  content jsonb not null
+);

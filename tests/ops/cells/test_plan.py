@@ -13,6 +13,7 @@ OF_CELL = {
     "cell": "the identity of the database",
     "cell_move": "the state of moves in this cell",
     "cell_move_changed_row": "the rows that have changed during a move of this cell",
+    "cell_move_kept_row": "the rows that a switch has deleted in this cell",
     "change_server": "the server of the database",
     "compatibility": "the schema of the database",
     "data_key": "secrets are encrypted again with the data key of the target",

@@ -54,12 +54,13 @@ set system = excluded.system, timeline = excluded.timeline, is_synchronous = exc
 BEGIN: LiteralString = """
 with ended as (
   insert into change_epoch (customer_id, epoch, first_id, last_id, hash, tree)
-  select customer_id, epoch, first_id, last_id, hash, tree from change_log where hash is not null
+  select customer_id, epoch, first_id, last_id, hash, tree from change_log
+  where hash is not null and ($4::integer is null or customer_id = $4)
   returning customer_id, epoch, last_id, hash
 ), begun as (
   update change_log set epoch = gen_random_uuid(), first_id = last_id + $1 + 1, last_id = last_id + $1,
     hash = null, tree = ''
-  where last_id > 0
+  where last_id > 0 and ($4::integer is null or customer_id = $4)
   returning customer_id, epoch
 ), waiting as (
   update change_inbox i set after = i.after || jsonb_build_object('epoch', b.epoch) from begun b
@@ -75,15 +76,18 @@ select count(*)::integer from begun
 """
 
 
-async def begin(connection: Connection, reason: Why) -> int:
-    """Begin a new epoch of every log, in the caller's transaction. Returns the number of logs.
+async def begin(connection: Connection, reason: Why, customer: int | None = None) -> int:
+    """Begin a new epoch of the customer's log, or of every log.
+
+    It runs in the caller's transaction. Returns the number of logs.
 
     The caller gives no numbers meanwhile. The change names the current actor, or else the sequencer itself.
     """
     await connection.lift_timeouts()
     await connection.execute(ALONE)  # the sequencer has this lock already
-    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, reason)
-    await connection.execute(REMEMBER)
+    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, reason, customer)
+    if customer is None:
+        await connection.execute(REMEMBER)
     if count:
         log.warning("changelog epoch changed", reason=reason, logs=count)
     return count

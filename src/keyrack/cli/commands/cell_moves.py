@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import typer
 
-from keyrack.cli.cell_choice import named_cell
-from keyrack.cli.database_opening import open_address
+from keyrack.cli.cell_choice import cell_of_call, named_cell
+from keyrack.cli.database_opening import open_address, open_database
 from keyrack.cli.database_session import explained
 from keyrack.cli.environment import read_settings
+from keyrack.cli.name_lookup import Reference, resolved
+from keyrack.cli.options import which as argument_of
 from keyrack.cli.options import words
 from keyrack.cli.output import CommandFailed, CommandResult, Json, as_text, show, visible
 from keyrack.core.settings import Cell, Settings
 from keyrack.core.settings.cells import MAIN
 from keyrack.db.audit_context import acting, operator
 from keyrack.ops.cells import customer_move, whole_cell
+from keyrack.ops.cells.cleanup import IS_HERE
+from keyrack.ops.cells.move_states import read_moves
 from keyrack.ops.cells.replication import Report
 from keyrack.ops.cells.side import EVERY_CUSTOMER, MoveRefused, Side, open_side
 
 app = typer.Typer()
 
-Customer = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the customer.")]
-Which = Annotated[str, typer.Argument(metavar="ID|NAME", help="The id of a customer, or the name of a cell.")]
+Customer = Annotated[Any, argument_of("customer")]
+WhichMove = Annotated[str, typer.Argument(metavar="ID|NAME", help="The id of a customer, or the name of a cell.")]
 NewDatabase = Annotated[str, typer.Option("--to", metavar="URL", help="The address of the new database.")]
 To = Annotated[str, typer.Option("--to", metavar="NAME", callback=words, help="The cell that gets the customer.")]
 TEXTS = {
@@ -36,11 +40,23 @@ TEXTS = {
     "switched": "Switched; writes were held for at most {heldSeconds} s at a time.",
     "released": "The source accepts writes again.",
     "deleted": "Deleted {rows} rows of {table}.",
+    "revoked-key": (
+        "Warning: API key {apiKey} ({name}) is revoked in cell {cell} only. Callers with this key get 401 after the "
+        "switch."
+    ),
+    "valid-key": (
+        "Warning: API key {apiKey} ({name}) is not revoked in cell {cell}. It is valid again after the switch, unless "
+        "you run `keyrack api-key revoke {apiKey} --cell {cell}`."
+    ),
 }
 
 NEW_ADDRESS = (
     "The new database has taken over, and the old one is read-only. Change {setting} to the new address, and restart "
     "all processes. Until then, writes get 503. Then run `keyrack cells finish {name}`."
+)
+BROUGHT_BACK = (
+    "Customer {customer} is active again in cell {cell}, with its rows of {time:%Y-%m-%d %H:%M:%S} UTC. Later writes "
+    "in cell {target} are lost."
 )
 
 
@@ -52,23 +68,18 @@ def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
         settings = read_settings()
         async with _addresses(settings) as cells:
             target = cells[named_cell(settings, to).name]
-            source = await _source(cells.values(), customer)
-            if source[0].name == to:
-                raise CommandFailed(
-                    f"Customer {customer} is in cell {to} already, or has rows of an earlier move there. Then run "
-                    f"`keyrack cells finish {customer}` first."
-                )
-            async with customer_move.open_sides(source, target, customer) as sides:
-                moved = await customer_move.move_customer(*sides, customer, _reporter(as_json=as_json))
+            id = await _id(settings, customer)
+            source = cells[await _source(cells, id, to)]
+            async with customer_move.open_sides(source, target, id) as sides:
+                moved = await customer_move.move_customer(*sides, id, _reporter(as_json=as_json))
         value = {
-            "customer": customer, "from": moved.source, "to": moved.target,
+            "customer": id, "from": moved.source, "to": moved.target,
             "heldSeconds": round(moved.held_seconds, 3), "holds": [round(seconds, 3) for seconds in moved.holds],
             "tables": moved.tables, "rows": moved.rows,
         }  # fmt: skip
         return CommandResult(
             value,
-            f"Customer {customer} is in cell {to}. Its rows in cell {moved.source} stay until "
-            f"`keyrack cells finish {customer}`.",
+            f"Customer {id} is in cell {to}. Its rows in cell {moved.source} stay until `keyrack cells finish {id}`.",
         )
 
     _run(work, as_json=as_json)
@@ -101,13 +112,17 @@ def move(
 
 
 @app.command("finish")
-def finish(which: Which, as_json: Json = False) -> None:
+def finish(which: WhichMove, as_json: Json = False) -> None:
     """Delete what a completed move has left."""
 
     async def work() -> CommandResult:
         if which.isdecimal():
-            text = "The rows of customer {customer} in cell {cell} are deleted."
-            return await _end(customer_move.finish_move, int(which), text, as_json=as_json)
+            customer = int(which)
+            async with _open_move(customer) as (source, target):
+                await customer_move.finish_move(source, target, customer, _reporter(as_json=as_json))
+            cell = source.cell.name
+            text = f"The rows of customer {customer} in cell {cell} are deleted."
+            return CommandResult({"customer": customer, "cell": cell}, text)
         async with _whole_cell(which, None) as (source, _):
             await whole_cell.finish_cell(source)
         return CommandResult({"cell": which}, f"The move of cell {which} has ended. Delete the old database.")
@@ -117,17 +132,15 @@ def finish(which: Which, as_json: Json = False) -> None:
 
 @app.command("undo")
 def undo(
-    which: Which,
+    which: WhichMove,
     to: Annotated[str | None, typer.Option("--to", metavar="URL", help="The new database of a cell.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Undo a move before its switch."""
+    """Undo a move before its switch, or after its target was restored."""
 
     async def work() -> CommandResult:
         if which.isdecimal():
-            return await _end(
-                customer_move.undo_move, int(which), "Customer {customer} stays in cell {cell}.", as_json=as_json
-            )
+            return await _undo_customer(int(which), as_json=as_json)
         if to is None:
             raise typer.BadParameter("is needed for a cell", param_hint="--to")
         async with _whole_cell(which, to) as (source, target):
@@ -137,14 +150,19 @@ def undo(
     _run(work, as_json=as_json)
 
 
-async def _end(
-    end: Callable[[Side, Side, int, Report], Awaitable[None]], customer: int, text: str, *, as_json: bool
-) -> CommandResult:
-    """End the open move of a customer in one of the two ways. `text` has places for the customer and the source."""
+async def _undo_customer(customer: int, *, as_json: bool) -> CommandResult:
     async with _open_move(customer) as (source, target):
-        await end(source, target, customer, _reporter(as_json=as_json))
-    value = {"customer": customer, "cell": source.cell.name}
-    return CommandResult(value, text.format(**value))
+        switched_at = await customer_move.undo_move(source, target, customer, _reporter(as_json=as_json))
+        is_here = await source.fetchval(IS_HERE, customer)
+    cell = source.cell.name
+    value = {"customer": customer, "cell": cell, "rowsAsOf": switched_at}
+    if switched_at is not None:
+        text = BROUGHT_BACK.format(customer=customer, cell=cell, time=switched_at, target=target.cell.name)
+    elif is_here:
+        text = f"Customer {customer} stays in cell {cell}."
+    else:
+        text = f"The move of customer {customer} has ended. The customer is in no cell."
+    return CommandResult(value, text)
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, CommandResult]], *, as_json: bool) -> None:
@@ -203,13 +221,41 @@ def _setting(name: str) -> str:
     return "KEYRACK_DATABASE_URL" if name == MAIN else f"`url` of cell {name}"
 
 
-async def _source(cells: Iterable[tuple[Cell, str]], customer: int) -> tuple[Cell, str]:
-    """The cell from which the customer moves. Raises `CommandFailed` if no cell has it."""
-    for cell in cells:
-        async with open_side(*cell, customer) as side:
-            if await customer_move.is_source(side, customer):
-                return cell
-    raise CommandFailed(f"There is no customer {customer} in any cell.")
+async def _id(settings: Settings, customer: Reference) -> int:
+    """The id of a customer. Raises `CommandFailed` for an unknown name."""
+    if customer.id is not None:
+        return customer.id
+    cell = await cell_of_call(settings, None, {"customer": customer})
+    async with open_database(cell) as database:
+        return (await resolved(database, {"customer": customer}))["customer"]
+
+
+@asynccontextmanager
+async def _all_sides(cells: Mapping[str, tuple[Cell, str]], customer: int) -> AsyncGenerator[dict[str, Side]]:
+    """A connection to each cell, by name."""
+    async with AsyncExitStack() as stack:
+        yield {name: await stack.enter_async_context(open_side(*cell, customer)) for name, cell in cells.items()}
+
+
+async def _source(cells: Mapping[str, tuple[Cell, str]], customer: int, to: str) -> str:
+    """The cell from which the customer moves. Raises `CommandFailed` if it cannot move."""
+    async with _all_sides(cells, customer) as sides:
+        move = (await read_moves(sides, customer)).get(customer)
+        here = [name for name, side in sides.items() if await side.fetchval(IS_HERE, customer)]
+    if move is not None:
+        if move.target != to or not here:
+            raise CommandFailed(f"{move.problem} {move.remedy}")
+        return move.source
+    if not here:
+        raise CommandFailed(f"There is no customer {customer} in any cell.")
+    if len(here) > 1:
+        raise CommandFailed(
+            f"Customer {customer} is in the cells {', '.join(here)}. Remove the older one with `keyrack customer "
+            f"remove {customer} --everything --cell NAME`."
+        )
+    if here == [to]:
+        raise CommandFailed(f"Customer {customer} is in cell {to} already.")
+    return here[0]
 
 
 @asynccontextmanager
@@ -217,12 +263,9 @@ async def _open_move(customer: int) -> AsyncGenerator[tuple[Side, Side]]:
     """Both cells of the open move of a customer. Raises `CommandFailed` if there is none."""
     settings = read_settings()
     async with _addresses(settings) as cells:
-        for cell in cells.values():
-            async with open_side(*cell, customer) as side:
-                known = await side.open_move(customer)
-            if known is not None and known.role == "source":
-                target = cells[named_cell(settings, known.other_cell).name]
-                async with customer_move.open_sides(cell, target, customer) as sides:
-                    yield sides
-                return
-    raise CommandFailed(f"No move of customer {customer} is open.")
+        async with _all_sides(cells, customer) as sides:
+            move = (await read_moves(sides, customer)).get(customer)
+        if move is None:
+            raise CommandFailed(f"No move of customer {customer} is open.")
+        async with customer_move.open_sides(cells[move.source], cells[move.target], customer) as pair:
+            yield pair

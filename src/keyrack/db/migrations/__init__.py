@@ -14,7 +14,7 @@ from types import ModuleType
 VERSIONS = Path(__file__).parent / "versions"
 
 # The newest revision of each release, oldest release first. Each release adds its line.
-RELEASES = {"0.1.0": "0004", "0.2.0": "0022", "0.3.0": "0068", "0.4.0": "0086"}
+RELEASES = {"0.1.0": "0004", "0.2.0": "0022", "0.3.0": "0068", "0.4.0": "0087"}
 
 STOPPED = "0019"  # revisions up to this one needed a stop: no other release works beside them
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from typing import LiteralString
+from uuid import UUID
 
 from keyrack.ops.cells.plan import ACCOUNTS, SHORT_LIVED, SWITCHED
 from keyrack.ops.cells.side import Side
@@ -26,9 +27,11 @@ from (
   group by w.name, w.condition, w.place) c
 order by c.place
 """
+# Deletes the rows of each table $1 with condition $2 of customer $3, and keeps them for move $4
 DELETIONS: LiteralString = """
-select string_agg(format('delete from %s t where %s', w.name::regclass,
-  replace(w.condition, '$1', ($3::integer)::text)), '; ' order by w.place)
+select string_agg(format('with gone as (delete from %s t where %s returning to_jsonb(t) as content)'
+  ' insert into cell_move_kept_row (move_id, table_name, content) select %L, %L, content from gone', w.name::regclass,
+  replace(w.condition, '$1', ($3::integer)::text), $4::uuid, w.name), '; ' order by w.place)
 from unnest($1::text[], $2::text[]) with ordinality w (name, condition, place)
 """
 DROP: LiteralString = "drop table moved"
@@ -72,11 +75,11 @@ async def copy_accounts(source: Side, target: Side, customer: int) -> None:
         await target.execute(DROP)
 
 
-async def delete_moved(source: Side, customer: int) -> None:
-    """Delete the same rows in the source, in its transaction without triggers."""
+async def delete_moved(source: Side, move: UUID, customer: int) -> None:
+    """Delete the same rows in the source, in its transaction without triggers. `kept_rows` can bring them back."""
     conditions = SHORT_LIVED | {account.name: account.deleted for account in ACCOUNTS if account.deleted is not None}
     conditions |= dict.fromkeys(SWITCHED, OF_CUSTOMER)  # last: the conditions of accounts read these tables
-    await source.execute(await source.fetchval(DELETIONS, list(conditions), list(conditions.values()), customer))
+    await source.execute(await source.fetchval(DELETIONS, list(conditions), list(conditions.values()), customer, move))
 
 
 async def _provider_map(source: Side, target: Side) -> dict[int, int]:

@@ -13,10 +13,13 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.bootstrap import check_master_key
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.schema_version import SchemaState
+from keyrack.ops.cells.move_states import KnownMove, Standing, read_moves
+from keyrack.ops.cells.preflight import IS_SUPERUSER, WAL_LEVEL
 from keyrack.ops.doctor.cell_range import examine_identity
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
+CUSTOMERS = "customers"
 ALL = "all"  # subject of the checks that compare cells
 MOST = 20  # findings of one kind
 AT_ONCE = 128  # rows that are read at once from each cell
@@ -28,7 +31,6 @@ select array(select extname::text from pg_extension where extname in ('pg_trgm',
 SORTED: LiteralString = """
 select key::text collate "C" as key, value::text as value from ({rows}) r order by 1
 """
-WAL_LEVEL: LiteralString = "select current_setting('wal_level')"
 
 
 async def examine_cell(connection: Connection, cell: Cell) -> list[Finding]:
@@ -46,12 +48,17 @@ async def examine_cell(connection: Connection, cell: Cell) -> list[Finding]:
         lines.append(ok("secrets", "this node's master key decrypts the database's secrets"))
     except MasterKeyError as error:
         lines.append(failure("secrets", str(error), "All cells need the same master key (docs/secrets.md)."))
-    if (level := await connection.fetchval(WAL_LEVEL)) == "logical":
-        lines.append(ok("wal-level", "customers can be moved out of this cell"))
-    else:
+    return [*lines, *await _examine_movability(connection)]
+
+
+async def _examine_movability(connection: Connection) -> list[Finding]:
+    """Check that customers can be moved. The role is a superuser only during moves, so another one is no fault."""
+    if (level := await connection.fetchval(WAL_LEVEL)) != "logical":
         text = f"wal_level is {level}, so no customer can be moved out of this cell."
-        lines.append(warning("wal-level", text, "Before a move, set wal_level to logical, and restart PostgreSQL."))
-    return lines
+        return [warning("wal-level", text, "Before a move, set wal_level to logical, and restart PostgreSQL.")]
+    if not await connection.fetchval(IS_SUPERUSER):
+        return [ok("wal-level", "customers can be moved after `alter role ... superuser`: the role is no superuser")]
+    return [ok("wal-level", "customers can be moved out of this cell")]
 
 
 def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]:
@@ -81,19 +88,18 @@ class SharedKey:
 
 SHARED_KEYS = (
     SharedKey(
-        "customers",
+        CUSTOMERS,
         "select customer_id as key, name as value from customer",
         "Customer {key} is in {cells}.",
-        "Continue its move with `keyrack cells move-customer`, if one has begun. Otherwise a cell was restored to a "
-        "time before a move: run `keyrack customer remove --everything {key} --cell NAME` with the name of that cell "
-        "(docs/cell-moves.md).",
+        "A cell was restored to a time before a move. Remove the customer from that cell with `keyrack customer remove "
+        "{key} --everything --cell NAME`.",
     ),
     SharedKey(
         "accounts",
         "select manager_id as key, null as value from manager union all select client_id, null from client",
         "The id {key} is that of a manager or client in {cells}.",
-        "Continue the move of its customer, if one has begun. Otherwise remove the account in the restored cell: "
-        "`keyrack manager remove {key} --cell NAME`, or `keyrack client remove {key} --cell NAME`.",
+        "Continue the move of its customer, if one has begun. Otherwise run `keyrack manager remove {key} --cell NAME` "
+        "or `keyrack client remove {key} --cell NAME` for the wrong cell.",
     ),
     SharedKey(
         "user-names",
@@ -119,12 +125,33 @@ SHARED_KEYS = (
 )  # fmt: skip
 
 
-async def examine_shared_keys(connections: Mapping[str, Connection]) -> list[Finding]:
-    """Find rows that two cells have and may not have. The argument has an open transaction by cell."""
-    return [line for shared in SHARED_KEYS for line in await _doubles(connections, shared)]
+def examine_moves(moves: Mapping[int, KnownMove]) -> list[Finding]:
+    """Find moves that a restore of one cell has interrupted. A customer in two cells is found as a shared key."""
+    lines: list[Finding] = []
+    for move in moves.values():
+        match move.standing:
+            case Standing.LOST_IN_TARGET | Standing.LOST | Standing.OLD_TARGET:
+                lines.append(failure("moves", move.problem, move.remedy))
+            case Standing.HALF_KNOWN | Standing.REMOVED | Standing.GONE:
+                lines.append(warning("moves", move.problem, move.remedy))
+            case Standing.AFTER_SWITCH if move.source_state != "switched":
+                lines.append(warning("moves", move.problem, move.remedy))
+            case _:
+                pass
+    return lines[:MOST] or [ok("moves", "no restore has interrupted a move of a customer")]
 
 
-async def _doubles(connections: Mapping[str, Connection], shared: SharedKey) -> list[Finding]:
+async def examine_shared_keys(connections: Mapping[str, Connection], moves: Mapping[int, KnownMove]) -> list[Finding]:
+    """Find rows that two cells have and may not have.
+
+    The arguments have an open transaction by cell, and the open moves by customer.
+    """
+    return [line for shared in SHARED_KEYS for line in await _doubles(connections, shared, moves)]
+
+
+async def _doubles(
+    connections: Mapping[str, Connection], shared: SharedKey, moves: Mapping[int, KnownMove]
+) -> list[Finding]:
     lines: list[Finding] = []
     rows: LiteralString = SORTED.replace("{rows}", shared.rows)
     streams = {cell: _stream(connection, rows) for cell, connection in connections.items()}
@@ -132,7 +159,10 @@ async def _doubles(connections: Mapping[str, Connection], shared: SharedKey) -> 
         if shared.is_value_shared and len(set(values.values())) == 1:
             continue
         told = {"key": key, "value": next(iter(values.values())), "cells": f"the cells {', '.join(values)}"}
-        lines.append(failure(shared.code, shared.text.format(**told), shared.action.format(**told)))
+        move = moves.get(int(key)) if shared.code == CUSTOMERS else None
+        has_move = move is not None and set(values) == {move.source, move.target}
+        action = move.remedy if move and has_move else shared.action.format(**told)
+        lines.append(failure(shared.code, shared.text.format(**told), action))
         if len(lines) == MOST:
             break
     for connection in connections.values():
@@ -186,5 +216,10 @@ async def examine_all(connected: Mapping[str, tuple[Cell, Connection]]) -> dict[
         extensions[name] = await connection.fetchval(EXTENSIONS)
         if findings[name][0].level == 0:  # its schema is that of this release
             usable[name] = connection
-    findings[ALL] = [*examine_extensions(extensions), *await examine_shared_keys(usable)]
+    moves = await read_moves(usable)
+    findings[ALL] = [
+        *examine_extensions(extensions),
+        *examine_moves(moves),
+        *await examine_shared_keys(usable, moves),
+    ]
     return findings

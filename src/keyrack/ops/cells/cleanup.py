@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
+from keyrack.ops.cells import preflight
+from keyrack.ops.cells.account_copies import delete_moved
 from keyrack.ops.cells.changed_rows import end_recording
 from keyrack.ops.cells.guards import remove_guards
 from keyrack.ops.cells.hold import ALONE, release
+from keyrack.ops.cells.kept_rows import DELETE_KEPT, bring_back, require_kept
+from keyrack.ops.cells.move_states import KnownMove, Standing
 from keyrack.ops.cells.plan import customer_tables
 from keyrack.ops.cells.replication import Report, end_copying
-from keyrack.ops.cells.side import MoveRefused, Side
+from keyrack.ops.cells.side import MoveRefused, Role, Side
+from keyrack.ops.cells.switch import NOTE_ACCESS, UNPAUSE, wake
 
 ROWS = 20_000  # rows that one statement deletes
+# All open moves of the customer, because a restore can make an older one open again
 UNDO: LiteralString = """
 update cell_move set state = 'undone', ended_at = clock_timestamp()
-where move_id = $1 and state in ('copying', 'held') returning true
+where moved_customer = $1 and state in ('copying', 'held', 'switched')
 """
 FINISH: LiteralString = """
-update cell_move set state = 'finished', ended_at = clock_timestamp() where move_id = $1 and state = 'switched'
+update cell_move set state = 'finished', ended_at = clock_timestamp() where move_id = $1 and state <> 'finished'
 """
 # For each table $1: delete $3 rows of customer $2
 DELETIONS: LiteralString = """
@@ -43,47 +50,118 @@ with gone as (
   returning user_id)
 delete from person_cell c using gone where c.user_id = gone.user_id
 """
+IS_UNDONE: LiteralString = """
+select coalesce((select role = 'target' and state = 'undone' from cell_move where moved_customer = $1
+  order by started_at desc limit 1), false) and not exists (select from customer where customer_id = $1)
+"""
 IS_HERE: LiteralString = "select exists (select from customer where customer_id = $1)"
 
 
-async def undo(source: Side, target: Side, move: UUID, customer: int, report: Report) -> None:
-    """Undo a move before its switch; the source accepts writes at once. Raises `MoveRefused` after the switch.
+OF_OLD_TARGET = (Standing.OLD_TARGET, Standing.OLD_COPY)  # the target has older rows of the customer
+LOST_IN_TARGET = (Standing.LOST_IN_TARGET, Standing.OLD_TARGET)  # the source gets the customer back
+UNDONE = (Standing.BEFORE_SWITCH, Standing.HALF_KNOWN, Standing.GONE, *OF_OLD_TARGET, *LOST_IN_TARGET)
+FINISHED = (Standing.AFTER_SWITCH, Standing.OLD_TARGET, Standing.REMOVED, Standing.LOST)
 
-    The target's state changes first and under the lock of the switch, so that the move cannot switch any more.
+
+async def undo(source: Side, target: Side, move: KnownMove, report: Report) -> datetime | None:
+    """Undo a move; the source accepts writes at once. Raises `MoveRefused` if the target has newer rows.
+
+    If a restored target has lost the customer or has older rows, the source gets the customer back, with the rows of
+    the returned time. The target's state changes first and under the lock of the switch, so that the move cannot switch
+    any more.
     """
-    async with target.transaction():
-        await target.execute(ALONE, customer)
-        if await target.state(move) == "switched":
-            raise MoveRefused(
-                f"Customer {customer} has been switched already. Run `keyrack cells move-customer` again to complete "
-                "the move, and move the customer back if necessary."
-            )
-        await target.execute(UNDO, move)
-    await release(source, move, customer)
-    report({"step": "released"})
-    await end_copying(source, target, customer)
-    await end_recording(source, target, move, customer)
+    customer, switched_at = move.customer, None
+    if move.standing not in UNDONE:
+        raise MoveRefused(f"{move.problem} {move.remedy}")
+    if move.standing in LOST_IN_TARGET:
+        await require_kept(source, move.id, customer)
+    if move.standing in OF_OLD_TARGET:
+        await _remove_from_target(target, move.id, customer)
+    await _end_target(target, move)
+    if move.standing in LOST_IN_TARGET:
+        switched_at = await bring_back(source, target, move.id, customer)
+    else:
+        await release(source, move.id, customer)
+    if move.source_state == "held":
+        report({"step": "released"})
+    await _end_replication(source, target, move.id, customer)
     await remove_guards(source, customer)
     await _delete_rows(target, await customer_tables(target), customer, report)
     await remove_guards(target, customer)
-    await source.execute(UNDO, move)
+    await source.execute(UNDO, customer)
+    return switched_at
 
 
-async def finish(source: Side, target: Side, move: UUID, customer: int, report: Report) -> None:
-    """Delete the rows of a switched customer in the source. Raises `MoveRefused` if the target lacks the customer."""
-    if not await target.fetchval(IS_HERE, customer):
-        raise MoveRefused(
-            f"Cell {target.cell.name} does not have customer {customer}, so nothing is deleted in cell "
-            f"{source.cell.name}. Restore cell {target.cell.name} first."
-        )
-    await end_copying(source, target, customer)
-    await end_recording(source, target, move, customer)
-    await _delete_persons_and_users(source, customer)
-    await _delete_rows(source, await customer_tables(source), customer, report)
+async def delete_undone_copy(target: Side, customer: int, report: Report) -> None:
+    """Delete the rows of an undone move. They remain if the source was restored while the move was being undone."""
+    if await target.fetchval(IS_UNDONE, customer):
+        await _delete_rows(target, await customer_tables(target), customer, report)
+        await remove_guards(target, customer)
+
+
+async def _remove_from_target(target: Side, move: UUID, customer: int) -> None:
+    """Remove the accounts and the older rows of a restored target. Raises `MoveRefused`."""
+    await preflight.check_accounts(target, customer)
+    async with target.transaction(has_triggers=False):
+        await target.execute(ALONE, customer)
+        await delete_moved(target, move, customer)
+        await target.execute(DELETE_KEPT, move)
+        await target.execute(NOTE_ACCESS)
+    await _delete_persons_and_users(target, customer)
+    await wake(target)
+
+
+async def _end_target(target: Side, move: KnownMove) -> None:
+    """End the open moves of the target, unless it has the customer. Raises `MoveRefused`.
+
+    Also a target that does not know the move records its end, so that an interrupted undo is not taken for a new move.
+    """
+    async with target.transaction():
+        await target.execute(ALONE, move.customer)
+        if await target.fetchval(IS_HERE, move.customer):
+            raise MoveRefused(f"Customer {move.customer} has been switched meanwhile. Run the command again.")
+        await target.end_other_moves(move.id, move.customer)
+        await target.begin_move(move.id, move.customer, "target", move.source)
+        await target.execute(UNDO, move.customer)
+
+
+async def finish(source: Side, target: Side, move: KnownMove, report: Report) -> None:
+    """Delete the rows of a switched customer in the source. Raises `MoveRefused` if the source still needs them."""
+    customer = move.customer
+    if move.standing not in FINISHED:
+        raise MoveRefused(f"{move.problem} {move.remedy}")
+    await _end_replication(source, target, move.id, customer)
+    emptied = (source, target) if move.standing is Standing.LOST else (source,)
+    for side in emptied:
+        await _delete_persons_and_users(side, customer)
+        await _delete_rows(side, await customer_tables(side), customer, report)
     await remove_guards(source, customer)
     await remove_guards(target, customer)
-    for side in (target, source):
+    await source.execute(DELETE_KEPT, move.id)
+    await _end_as_finished(target, move.id, customer, "target", source.cell.name)
+    await _end_as_finished(source, move.id, customer, "source", target.cell.name)
+
+
+async def _end_as_finished(side: Side, move: UUID, customer: int, role: Role, other: str) -> None:
+    """End the move, and older moves that a restore has made open.
+
+    A restored cell may not know the move.
+    """
+    async with side.transaction(has_triggers=False):
+        await side.end_other_moves(move, customer)
+        await side.begin_move(move, customer, role, other)
         await side.execute(FINISH, move)
+        await side.execute(UNPAUSE, customer)
+
+
+async def _end_replication(source: Side, target: Side, move: UUID, customer: int) -> None:
+    """Remove the replication in both directions.
+
+    A restore may have brought the replication of an older move.
+    """
+    await end_copying(source, target, customer)
+    await end_copying(target, source, customer)
+    await end_recording(source, target, move, customer)
 
 
 async def _delete_persons_and_users(source: Side, customer: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from keyrack.db.cell_identity import WrongCell, require_identity
 from keyrack.ops.cells.plan import OF_CUSTOMER
@@ -55,33 +55,54 @@ or exists (
 or p.driver_customer_id = $1
 """
 PROVIDER_NAMES: LiteralString = "select name from provider"
+API_KEYS: LiteralString = """
+select api_key_id as id, name, hash, revoked_at is not null as is_revoked from api_key order by api_key_id
+"""
 HAS_ROWS: LiteralString = """
 select format('select exists (select from %s where customer_id = $1)', $1::text::regclass)
 """
 
 
-async def check_servers(source: Side, target: Side) -> None:
-    """Check identity, schema, settings and roles of two cells. Raises `MoveRefused`."""
+async def check_identities(source: Side, target: Side) -> None:
+    """Check that both databases are the cells of the settings. Raises `MoveRefused`."""
     for side in (source, target):
         try:
             await require_identity(side, side.cell)
         except WrongCell as wrong:
             raise MoveRefused(str(wrong)) from None
+
+
+async def check_servers(source: Side, target: Side) -> None:
+    """Check schema and settings of two cells. Raises `MoveRefused`."""
+    for side in (source, target):
         if not await side.fetchval(HAS_DATA_KEYS):
             raise MoveRefused(f"Cell {side.cell.name} has no data key yet. Start a server or worker for it once.")
-    await check_roles(source, target)
     await check_wal(source)
     await check_revisions(source, target)
 
 
 async def check_roles(source: Side, target: Side) -> None:
-    """Check that both roles may replicate. Raises `MoveRefused`."""
+    """Check that both roles may replicate, and write without triggers. Raises `MoveRefused`."""
     for side in (source, target):
         if not await side.fetchval(IS_SUPERUSER):
             raise MoveRefused(
-                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases. Run `alter "
-                "role ... superuser` as another superuser, and `alter role ... nosuperuser` after the move."
+                f"The role of cell {side.cell.name} is no superuser, which a move needs in both databases until it is "
+                "finished or undone. Run `alter role ... superuser` as another superuser, and `alter role ... "
+                "nosuperuser` after `keyrack cells finish`."
             )
+
+
+async def changed_keys(source: Side, target: Side) -> list[dict[str, Any]]:
+    """The API keys of the target that only one cell has revoked.
+
+    The copy of a key does not change a row that the target has already.
+    """
+    is_revoked = {row["hash"]: row["is_revoked"] for row in await source.fetch(API_KEYS)}
+    return [
+        {"apiKey": row["id"], "name": row["name"], "cell": target.cell.name, "isRevoked": row["is_revoked"]}
+        for row in await target.fetch(API_KEYS)
+        if row["is_revoked"] != is_revoked.get(row["hash"], row["is_revoked"])
+    ]
 
 
 async def check_wal(source: Side) -> None:
@@ -110,8 +131,7 @@ async def check_revisions(source: Side, target: Side) -> None:
 
 async def check_customer(source: Side, target: Side, customer: int) -> None:
     """Check that the customer fits into the target. Raises `MoveRefused`."""
-    await _refuse_shared(source, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
-    await _refuse_shared(source, customer, SHARED_CLIENTS, "Client", "keyrack client change")
+    await check_accounts(source, customer)
     for rows, same, what in (
         (MANAGERS, SAME_MANAGERS, "a manager with the user name"),
         (PERSONS, SAME_PERSONS, "another person with the address"),
@@ -128,6 +148,12 @@ async def check_customer(source: Side, target: Side, customer: int) -> None:
             "`keyrack provider add` first."
         )
     await _refuse_leftovers(target, customer)
+
+
+async def check_accounts(side: Side, customer: int) -> None:
+    """Check that accounts of the customer work for no other one. Raises `MoveRefused`."""
+    await _refuse_shared(side, customer, SHARED_MANAGERS, "Manager", "keyrack manager change")
+    await _refuse_shared(side, customer, SHARED_CLIENTS, "Client", "keyrack client change")
 
 
 async def _refuse_shared(source: Side, customer: int, sql: LiteralString, noun: str, remedy: str) -> None:

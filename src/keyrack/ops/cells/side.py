@@ -27,6 +27,10 @@ BEGIN: LiteralString = """
 insert into cell_move (move_id, moved_customer, role, other_cell) values ($1, $2, $3, $4)
 on conflict (move_id) do nothing
 """
+END_OTHERS: LiteralString = """
+update cell_move set state = 'undone', ended_at = clock_timestamp()
+where moved_customer = $2 and move_id <> $1 and state in ('copying', 'held', 'switched')
+"""
 APPLICATION = "keyrack move"
 # Statements that are prepared before writes are held stay prepared
 STATEMENTS = {"statement_cache_size": 500, "max_cached_statement_lifetime": 0}
@@ -85,6 +89,10 @@ class Side:
     async def begin_move(self, move: UUID, customer: int, role: Role, other: str) -> None:
         """Record the move, unless it is recorded already."""
         await self.execute(BEGIN, move, customer, role, other)
+
+    async def end_other_moves(self, move: UUID, customer: int) -> None:
+        """End older moves of the customer that a restore has made open."""
+        await self.execute(END_OTHERS, move, customer)
 
     async def state(self, move: UUID) -> State | None:
         """The state of the move in this cell; None without it."""

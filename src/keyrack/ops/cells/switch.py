@@ -27,8 +27,9 @@ SWITCH_TARGET: LiteralString = """
 update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state = 'copying'
 returning true
 """
+# A source that was restored to a time before the switch may have any state
 SWITCH_SOURCE: LiteralString = """
-update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state = 'held'
+update cell_move set state = 'switched', switched_at = clock_timestamp() where move_id = $1 and state <> 'switched'
 """
 # Processes drop what they have cached of access
 NOTE_ACCESS: LiteralString = "insert into access_change default values"
@@ -49,7 +50,7 @@ async def switch_target(source: Side, target: Side, move: UUID, customer: int) -
     """Let the target accept writes, in one transaction. Raises `MoveRefused` if the move was undone."""
     async with target.transaction(has_triggers=False):
         await _switch_target(source, target, move, customer)
-    await _wake(target)
+    await wake(target)
 
 
 async def rehearse_switch(source: Side, target: Side, move: UUID, customer: int) -> None:
@@ -85,11 +86,13 @@ async def switch_source(source: Side, target: Cell, move: UUID, customer: int) -
     """Make the customer unknown in the source, in one transaction."""
     async with source.transaction(has_triggers=False):
         await source.execute(ALONE, customer)
-        await delete_moved(source, customer)
+        await source.end_other_moves(move, customer)
+        await source.begin_move(move, customer, "source", target.name)
+        await delete_moved(source, move, customer)
         await share_in_source(source, target.number, customer)
         await source.execute(NOTE_ACCESS)
         await source.execute(SWITCH_SOURCE, move)
-    await _wake(source)
+    await wake(source)
 
 
 async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> None:
@@ -103,7 +106,8 @@ async def advance_sequences(source: Side, target: Side, *, has_ranges: bool) -> 
     await target.fetch(ADVANCE, [row["name"] for row in rows], [row["last"] for row in rows])
 
 
-async def _wake(side: Side) -> None:
+async def wake(side: Side) -> None:
+    """Wake the processes of a cell, which cache access and work."""
     for notice in (worker_wakeup.ACCESS, worker_wakeup.WORK, worker_wakeup.DELIVER):
         await side.execute(notice)
 

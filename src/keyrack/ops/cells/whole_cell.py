@@ -32,7 +32,9 @@ from keyrack.ops.cells.switch import advance_sequences
 
 # Tables of the server itself: its schema, its processes, and the moves of its customers. The new server does not know
 # the old one, because then it would begin new epochs of the change logs
-OF_SERVER = ("alembic_version", "compatibility", "heartbeat", "write_check", "change_server", "cell_move")
+OF_SERVER = (
+    "alembic_version", "compatibility", "heartbeat", "write_check", "change_server", "cell_move", "cell_move_kept_row",
+)  # fmt: skip
 TABLES: LiteralString = """
 select c.relname as name from pg_class c
 where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
