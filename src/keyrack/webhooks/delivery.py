@@ -220,12 +220,14 @@ class DeliveryWorker:
     async def _deliver(self, lane: DeliveryLane) -> None:
         """Send the lane's deliveries in order, until the first failure and within the lease.
 
-        Sends none while the endpoint rests: another lane's answer may have asked for it since the claim began.
+        Sends none while the endpoint wants to rest: the answer of another lane may have said so since the claim began.
         """
         pace = self._throttles[lane.key]
         for delivery in lane.deliveries:
             now = time.monotonic()
-            if self._stopping or pace.rests(now) or now - lane.claimed + self._settings.webhook_timeout > self._lease:
+            if self._stopping or now < pace.asked_rest_until:
+                return
+            if now - lane.claimed + self._settings.webhook_timeout > self._lease:
                 return
             attempt = await self._attempt(lane, delivery)
             pace.learn(attempt)

@@ -210,43 +210,42 @@ class EndpointThrottle:
     sending: int = 0
     failures: int = 0  # consecutive ones
     seconds: float = 0.0  # recent duration of an attempt
-    rests_until: float = 0.0
+    rests_until: float = 0.0  # on the monotonic clock
+    asked_rest_until: float = 0.0  # the same, for `Retry-After` alone
     last_attempt_at: float = 0.0  # on the monotonic clock
     last_hidden_error: str | None = None  # the cause logged last
 
     def share(self, full: int, now: float) -> int:
         """Lanes that the webhook may get in addition: none while it rests, few if it is slow or fails."""
-        if self.rests(now):
+        if now < self.rests_until:
             return 0
         max_lanes = full >> min(self.failures, 10)
         if self.seconds > QUICK:
             max_lanes = min(max_lanes, int(full * QUICK / self.seconds))
         return max(0, max(1, max_lanes) - self.sending)
 
-    def rests(self, now: float) -> bool:
-        """Whether the webhook rests after failures, or because it asked for it. `now`: on the monotonic clock."""
-        return now < self.rests_until
-
     def learn(self, attempt: DeliveryAttempt) -> None:
         """Update the throttle: any success resets the failures, and quick answers end the slowness.
 
-        A success ends no rest: it may be the answer to an attempt that began before the rest.
+        A success does not end a rest that the webhook asked for: that attempt may have begun earlier.
         """
         seconds = attempt.duration / 1000
         self.seconds = (self.seconds + seconds) / 2 if self.last_attempt_at else seconds
         self.last_attempt_at = time.monotonic()
         if attempt.succeeded:
             self.failures = 0
+            self.rests_until = self.asked_rest_until
             return
         self.failures += 1
         rest = min(LONGEST_REST, 0.05 * 2.0 ** min(self.failures - 5, 10)) if self.failures > 4 else 0.0
         if attempt.status in BUSY and attempt.retry_after is not None:
-            rest = max(rest, min(attempt.retry_after, LONGEST_ASKED_REST))
-        self.rests_until = max(self.rests_until, self.last_attempt_at + rest)
+            asked_rest = min(attempt.retry_after, LONGEST_ASKED_REST)
+            self.asked_rest_until = max(self.asked_rest_until, self.last_attempt_at + asked_rest)
+        self.rests_until = max(self.rests_until, self.asked_rest_until, self.last_attempt_at + rest)
 
     def is_like_new(self, now: float) -> bool:
         """Whether it can be dropped: equal to a new one, or too old to count."""
-        if self.sending or self.rests(now):
+        if self.sending or now < self.rests_until:
             return False
         return (not self.failures and self.seconds <= QUICK) or self.last_attempt_at < now - FORGOTTEN
 
