@@ -264,7 +264,7 @@ async def _look_at_all(
 
 def _has_older_list(row: Row) -> bool:
     """Whether the right's key is in an older list of its box."""
-    return row["key_id"] is not None and of_key(row) != place_of(row)
+    return row["key_id"] is not None and row["key_generation"] != row["generation"]
 
 
 def _view_of(
