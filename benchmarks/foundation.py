@@ -14,7 +14,7 @@ import socket
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -155,8 +155,8 @@ def _with_actor(dsn: str) -> str:
 
 
 @contextlib.contextmanager
-def database(name: str) -> Iterator[str]:
-    """A database on a separate server, with fsync as in production.
+def database(name: str, options: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A database on a separate server, with fsync as in production, and with these server parameters.
 
     With `BENCHMARK_DATABASE_URL` it is a copy of that database instead, on the same server.
     """
@@ -172,7 +172,7 @@ def database(name: str) -> Iterator[str]:
     state = Path(tempfile.mkdtemp(prefix=f"keyrack-bench-{name}-"))
     state.chmod(0o711)
     try:
-        with EmbeddedServer(state) as server:
+        with EmbeddedServer(state, options=options) as server:
             yield _with_actor(server.dsn)
     finally:
         shutil.rmtree(state, ignore_errors=True)
