@@ -240,7 +240,7 @@ async def periods_at(
     """
     sql, end = (AT[thing], since + MOMENT) if until is None else (OVER[thing], until)
     rows = await _fetch(statements, sql, scope, customer=customer, id=id, since=since, until=end, most=most)
-    return [dict(row) for row in rows] if until is None else join_periods(map(dict, rows))
+    return [dict(row) for row in rows] if until is None else join_periods(rows)
 
 
 async def events(
@@ -267,7 +267,7 @@ async def events(
     return [row["item"] for row in near], len(rows) > EVENTS
 
 
-def join_periods(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def join_periods(rows: Iterable[Mapping[str, Any] | Row]) -> list[Mapping[str, Any]]:
     """Join adjacent parts of a period that have the same box and service."""
     periods: list[Mapping[str, Any]] = []
     newest: dict[int, dict[str, Any]] = {}  # by period

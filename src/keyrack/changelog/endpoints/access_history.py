@@ -168,7 +168,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
         f"{thing}Id": id,
         **times,
         "asOf": {"changeId": extent.last, "recordedTime": _utc(extent.recorded)},
-        "assigned": [{name: _json_value(row[column]) for name, column in MEMBERS.items()} for row in rows],
+        "assigned": [_shown(row) for row in rows],
     }
     body = json.dumps(document)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
     return conditional_requests.created_response(request, body.encode())
@@ -191,6 +191,7 @@ MEMBERS = {
     "assignmentId": "assignment_id", "carId": "car_id", "userId": "user_id", "since": "since", "until": "until",
     "knownFrom": "known_from", "knownUntil": "known_until", "boxId": "box_id", "serviceId": "service_id",
 }  # fmt: skip
+TIMES = ("since", "until", "knownFrom", "knownUntil")
 
 
 def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | None]:
@@ -223,11 +224,16 @@ def _checked(
     return since, until and min(until, extent.now)
 
 
-def _json_value(value: Any) -> Any:
-    return _utc(value) if isinstance(value, datetime) else value
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A period as JSON. A week of a car has hundreds of times, so the others are not asked for their type."""
+    shown = {name: row[column] for name, column in MEMBERS.items()}
+    for name in TIMES:
+        if shown[name] is not None:
+            shown[name] = _utc(shown[name])
+    return shown
 
 
 def _utc(time: datetime) -> str:
     """A time as lists show it: with a fraction only if it has one."""
-    text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
+    text = time.astimezone(UTC).isoformat().removesuffix("+00:00")
     return (text.rstrip("0") if "." in text else text) + "Z"
