@@ -159,6 +159,26 @@ def test_a_cell_is_not_added(two: TwoCells, empty: str, database_server: str) ->
         sql.close()
 
 
+def test_the_number_of_a_removed_cell_is_not_given_again(main: str, empty: str, database_server: str) -> None:
+    """The customers of the removed cell live on in `main` with their ids."""
+    operator = CellsOperator(main, [])
+    sql = Sql(main)
+    try:
+        sql.execute("insert into customer (customer_id, name) values ($1, 'Northern Fleet')", FIRST)
+    finally:
+        sql.close()
+    assert "A cell had number 1, and its ids are in use" in operator.refused(
+        "cells", "add", "east", "--url", empty, "--number", 1
+    )
+    lost = CellsOperator(main, [{"name": "lost", "number": 5, "url": away({})["url"]}])
+    assert "Cell lost must answer" in lost.refused("cells", "add", "east", "--url", empty)
+    added = operator.value("cells", "add", "east", "--url", empty)
+    assert added["number"] == 2
+    operator.cells = tomllib.loads(added["configuration"])["cells"]
+    with migrated_database(database_server) as other:
+        assert operator.value("cells", "add", "west", "--url", other)["number"] == 3
+
+
 def test_a_cell_needs_the_master_key_of_cell_main(two: TwoCells, empty: str) -> None:
     env = {"KEYRACK_MASTER_KEY": master_keys.new().text}
     status, output, errors = two.operator.quick("cells", "add", "south", "--url", empty, env=env)

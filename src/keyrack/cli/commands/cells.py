@@ -46,7 +46,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the cell: let
 Number = Annotated[
     int | None,
     typer.Option(
-        "--number", min=1, max=MOST_CELLS - 1, help="A number that no cell ever had. Default: the smallest free one."
+        "--number", min=1, max=MOST_CELLS - 1, help="A number that no cell ever had. Default: the smallest whose ids no cell has."
     ),
 ]
 Url = Annotated[
@@ -174,20 +174,35 @@ async def _proposed(
 
     Raises `CommandFailed`.
     """
-    used = {cell.number for cell in settings.cells}
+    used = {cell.number for cell in settings.cells} | await _numbers_with_ids(settings)
     free = next((candidate for candidate in range(1, MOST_CELLS) if candidate not in used), None)
     if free is None:
-        raise CommandFailed(f"There are {len(used)} cells, and no number is left.")
+        raise CommandFailed("No number is left for another cell.")
     table = _checked(settings, name, number or free, given)
-    if number is None:
-        identity = (await addition.inspect(settings.for_cell(table), main)).identity
-        if identity is not None and identity.number > 0:
-            if identity.name != name:
-                raise CommandFailed(
-                    f"The database is cell {identity.name} already. Use this name, or an empty database."
-                )
-            table = _checked(settings, name, identity.number, given)
+    identity = (await addition.inspect(settings.for_cell(table), main)).identity
+    if identity is not None and identity.number > 0:
+        if number is None and identity.name != name:
+            raise CommandFailed(f"The database is cell {identity.name} already. Use this name, or an empty database.")
+        return table if number is not None else _checked(settings, name, identity.number, given)
+    if number in used:
+        raise CommandFailed(
+            f"A cell had number {number}, and its ids are in use. Leave --number out, or use a number that no cell had."
+        )
     return table
+
+
+async def _numbers_with_ids(settings: Settings) -> set[int]:
+    """The numbers whose ids any cell has, also those of removed cells. Raises `CommandFailed` if a cell is away."""
+    found = set[int]()
+    for cell in settings.all_cells:
+        try:
+            async with open_database(cell) as database:
+                found |= await addition.numbers_with_ids(database)
+        except UNUSABLE as error:
+            raise CommandFailed(
+                f"Cell {cell.name} must answer, because it can have ids of a removed cell: {explain(error)}"
+            ) from None
+    return found
 
 
 def _checked(settings: Settings, name: str, number: int, given: dict[str, str | None]) -> CellSettings:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.auth import signing_keys
+from keyrack.core.cell_ids import IDS_PER_CELL, MOST_CELLS
 from keyrack.core.settings import Cell, Settings
 from keyrack.db import cell_identity, schema_version
 from keyrack.db.cell_identity import CellIdentity, number_cell
-from keyrack.db.connection import Database
+from keyrack.db.connection import Database, Statements
 from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.db.schema_version import SchemaState
 from keyrack.ops.cells.connection import reading
@@ -22,6 +23,15 @@ FIRST_WITH_CELLS = "0081"  # the revision that has the table `cell`
 SAME = 7_260_916  # any constant: the key of an advisory lock, which belongs to one database
 LOCK: LiteralString = "select pg_advisory_xact_lock($1)"
 TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
+# Numbers in whose ranges a cell has ids: its own, those of customers that moved in, and of persons that were copied
+NUMBERS: LiteralString = """
+select coalesce(array_agg(n), '{}') from generate_series(1, $1::integer) n
+cross join lateral (select n * $2::bigint + 1 as first, (n + 1) * $2::bigint as last) r
+where exists (select from customer where customer_id between r.first and r.last)
+  or exists (select from manager where manager_id between r.first and r.last)
+  or exists (select from client where client_id between r.first and r.last)
+  or exists (select from person where user_id between r.first and r.last)
+"""
 VERSION: LiteralString = "select current_setting('server_version_num')::integer / 10000"
 
 
@@ -35,6 +45,11 @@ class Candidate:
 
     is_empty: bool
     identity: CellIdentity | None  # None: its schema has no table for it yet
+
+
+async def numbers_with_ids(statements: Statements) -> set[int]:
+    """The numbers of cells, but 0, that gave ids to rows of this database."""
+    return set(await statements.fetchval(NUMBERS, MOST_CELLS - 1, IDS_PER_CELL))
 
 
 async def inspect(settings: Settings, main: Database) -> Candidate:
