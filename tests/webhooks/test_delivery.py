@@ -380,7 +380,7 @@ def test_retry_after_applies_to_the_whole_endpoint(own: str) -> None:
 
 
 def test_retry_after_stops_lanes_that_are_being_sent(own: str) -> None:
-    """The success of an attempt that began before the rest does not end it."""
+    """The success of an earlier attempt does not end the rest."""
 
     async def main() -> None:
         busy_answered = threading.Event()

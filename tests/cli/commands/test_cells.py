@@ -160,7 +160,7 @@ def test_a_cell_is_not_added(two: TwoCells, empty: str, database_server: str) ->
 
 
 def test_the_number_of_a_removed_cell_is_not_given_again(main: str, empty: str, database_server: str) -> None:
-    """The customers of the removed cell live on in `main` with their ids."""
+    """Customers of the removed cell live on in `main`."""
     operator = CellsOperator(main, [])
     sql = Sql(main)
     try:

@@ -48,7 +48,7 @@ class Candidate:
 
 
 async def numbers_with_ids(statements: Statements) -> set[int]:
-    """The numbers of cells, but 0, that gave ids to rows of this database."""
+    """The numbers of cells, except 0, whose ids this database has."""
     return set(await statements.fetchval(NUMBERS, MOST_CELLS - 1, IDS_PER_CELL))
 
 
