@@ -156,7 +156,7 @@ def _with_actor(dsn: str) -> str:
 
 @contextlib.contextmanager
 def database(name: str, options: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A database on a separate server, with fsync as in production, and with these server parameters.
+    """A database on a separate server with these parameters, and with fsync as in production.
 
     With `BENCHMARK_DATABASE_URL` it is a copy of that database instead, on the same server.
     """

@@ -66,9 +66,10 @@ async def running_address(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def open_address(settings: Settings, *, older: bool = False) -> AsyncGenerator[str]:
-    """The address of the running database with this release's schema, or with an older one.
+    """The address of the running database.
 
-    Raises as `running_address` does, `Unavailable`, and `SchemaError` if its schema is of another release.
+    Its schema is of this release or, with `older`, of an earlier one. Raises as `running_address` does, `Unavailable`, and
+    `SchemaError`.
     """
     async with running_address(settings) as dsn:
         with naming_setting(settings):

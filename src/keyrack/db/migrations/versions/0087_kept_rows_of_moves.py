@@ -1,4 +1,4 @@
-"""The rows that a switch to another cell deletes in the source, until the move is finished or undone."""
+"""Keep the rows that a switch to another cell deletes in the source, until the move ends."""
 
 from alembic import op
 
