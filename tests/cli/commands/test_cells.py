@@ -246,6 +246,24 @@ def test_a_cell_that_is_away_or_another_one_is_a_fault(two: TwoCells) -> None:
     assert (cell, check) == ("north", "number") and "says that it is cell 1, north" in text
 
 
+def test_checks_that_compare_cells_do_not_pass_without_a_cell(two: TwoCells, empty: str) -> None:
+    compared = {"extensions", "moves", "customers", "accounts", "user-names", "persons", "addresses"}
+    (north,) = two.operator.cells
+    outage = CellsOperator(two.operator.dsn, [away(north)])
+    result = json.loads(outage.quick("cells", "check", "--json")[1])
+    of_all = {row["check"]: (row["result"], row["text"]) for row in result["checks"] if row["cell"] is None}
+    assert result["verdict"] == "critical" and of_all.keys() == compared
+    assert {level for level, _ in of_all.values()} == {"unknown"}
+    assert of_all["user-names"][1] == "user names: not checked, because cell north is away"
+    text = outage.quick("cells", "check")[1]
+    assert text.startswith("CRITICAL: ") and "no two cells" not in text and "no restore" not in text
+    old = CellsOperator(two.operator.dsn, [north | {"url": empty}])
+    rows = json.loads(old.quick("cells", "check", "--json")[1])["checks"]
+    unknown = {row["check"]: row["text"] for row in rows if row["result"] == "unknown"}
+    assert unknown.keys() == compared - {"extensions"}
+    assert unknown["moves"] == "moves: not checked, because cell north has another schema"
+
+
 def test_a_range_that_is_not_bounded_is_a_fault(two: TwoCells) -> None:
     two.north.execute("alter sequence person_user_id_seq maxvalue 2147483647")
     try:

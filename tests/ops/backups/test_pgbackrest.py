@@ -23,6 +23,7 @@ from tests.support.servers import SCRIPT_DEADLINE, eventually
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 HEAD = "BIN=/usr/lib/postgresql/15/bin DATA=/var/lib/postgresql/15/main SOCKETS=/var/run/postgresql\n"
+CONFIG = "CONFIG=/etc/postgresql/15/main/postgresql.conf    # of a cluster made by initdb: $DATA/postgresql.conf\n"
 PLACES = "CONF=/etc/pgbackrest.conf REPO=/var/lib/pgbackrest\n"
 EXAMPLE = "postgresql://keyrack@db.example.org:5599/keyrack"
 TIME = "TIME='2026-11-22 09:59:59+00'"
@@ -35,7 +36,7 @@ pytestmark = [
 
 
 class Cluster:
-    """A PostgreSQL like Debian's, of an unprivileged user."""
+    """A PostgreSQL with Debian's layout, of an unprivileged user. Its configuration is outside of the data."""
 
     def __init__(self, house: House) -> None:
         self.base = house.base / "own"
@@ -46,6 +47,7 @@ class Cluster:
             self.as_user = ["runuser", "-u", "postgres", "--"]
         self.places = (
             f"BIN={BIN} DATA={self.base}/main SOCKETS={self.base}\n"
+            f"CONFIG={self.base}/etc/postgresql.conf\n"
             f"CONF={self.base}/pgbackrest.conf REPO={self.base}/repository\n"
         )
         self.dsn = f"postgresql://{self.user}@/keyrack?host={self.base}&port=5432"
@@ -85,9 +87,14 @@ def cluster() -> Iterator[tuple[House, Cluster]]:
         cluster = Cluster(house)
         cluster.shell(
             "$BIN/initdb -D $DATA -A trust -E UTF8 --no-locale --no-sync > init.log\n"
-            "echo \"listen_addresses = ''\nunix_socket_directories = '$SOCKETS'\nfsync = off\" "
-            ">> $DATA/postgresql.conf\n"
-            "$BIN/pg_ctl -D $DATA -w -l $DATA/log start > /dev/null\n"
+            "mkdir etc && mv $DATA/postgresql.conf $DATA/pg_hba.conf $DATA/pg_ident.conf etc\n"
+            "cat >> $CONFIG <<END\n"
+            "data_directory = '$DATA'\n"
+            "hba_file = '$SOCKETS/etc/pg_hba.conf'\nident_file = '$SOCKETS/etc/pg_ident.conf'\n"
+            "external_pid_file = '$SOCKETS/main.pid'\n"
+            "listen_addresses = ''\nunix_socket_directories = '$SOCKETS'\nfsync = off\n"
+            "END\n"
+            '$BIN/pg_ctl -D $DATA -w -l $DATA/log -o "-c config_file=$CONFIG" start > /dev/null\n'
             "$BIN/createdb -h $SOCKETS keyrack"
         )
         try:
@@ -100,8 +107,8 @@ def lines(name: str, time: datetime | None = None) -> str:
     """The commands of the page, with paths and time of the test."""
     script = block(name)
     if name == "pgbackrest":
-        assert script.startswith(HEAD + PLACES)
-        return script.removeprefix(HEAD + PLACES)
+        assert script.startswith(HEAD + CONFIG + PLACES)
+        return script.removeprefix(HEAD + CONFIG + PLACES)
     if time is not None and TIME in script:
         return script.replace(TIME, f"TIME='{time.isoformat(sep=' ')}'")
     return script if time is None else f"TIME='{time.isoformat(sep=' ')}'\n{script}"
@@ -125,6 +132,7 @@ def test_backup_drill_and_restore_by_the_page_work(cluster: tuple[House, Cluster
     counted = own.shell(lines("pgbackrest-drill", moment)).splitlines()
     assert "2" in counted
     assert not list(own.base.glob("tmp.*"))
+    assert (own.base / "main.pid").exists()  # the drill did not remove that of the running server
     own.shell(lines("pgbackrest-restore", moment))
     assert "cannot be reached" in house.refused("customer", "list", **keyrack)  # and so it is for a server of the API
     settle = lines("pgbackrest-settle").partition("#")[0].replace(EXAMPLE, own.dsn.replace("5432", "5599")).split()

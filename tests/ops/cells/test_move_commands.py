@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +36,26 @@ def test_lists_leave_out_rows_that_wait_for_the_end_of_a_move(fleet: Fleet) -> N
     assert [row["cell"] for row in installation.value("product", "list")] == [NORTH]
     assert installation.value("product", "list", "--cell", "main") == []
     assert installation.sql_value("select count(*) from product") == 1
+
+
+def test_a_move_prints_one_line_for_all_tables_of_a_phase(fleet: Fleet) -> None:
+    """With --json, each table has a line."""
+    installation, customer = fleet.installation, fleet.customer
+    status, _, errors = installation.quick("cells", "move-customer", customer, "--to", NORTH)
+    assert status == 0, errors
+    lines = errors.splitlines()
+    copied, compared = (next(line for line in lines if line.startswith(word)) for word in ("Copied", "Compared"))
+    assert lines == [
+        "Copying the rows ...", copied, "Writes are held.", "The source accepts writes again.", compared,
+        "Writes are held.", lines[-1],
+    ]  # fmt: skip
+    assert lines[-1].startswith("Switched; writes were held for at most")
+    assert re.fullmatch(r"Copied \d+ tables\.", copied)
+    installation.succeed("cells", "finish", customer)
+    status, output, _ = installation.quick("cells", "move-customer", customer, "--to", "main", "--json")
+    steps = [json.loads(line) for line in output.splitlines()]
+    sums = [step["rows"] for step in steps if step.get("step") == "compared"]
+    assert compared == f"Compared {len(sums)} tables: {sum(sums)} rows."
 
 
 def test_a_customer_is_named_as_in_other_commands(fleet: Fleet) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +17,7 @@ from keyrack.cli.name_lookup import Reference, resolved
 from keyrack.cli.options import which as argument_of
 from keyrack.cli.options import words
 from keyrack.cli.output import CommandFailed, CommandResult, Json, as_text, show, visible
+from keyrack.cli.progress import ProgressReporter, progress
 from keyrack.core.settings import Cell, Settings
 from keyrack.core.settings.cells import MAIN
 from keyrack.db.audit_context import acting, operator
@@ -34,9 +35,7 @@ NewDatabase = Annotated[str, typer.Option("--to", metavar="URL", help="The addre
 To = Annotated[str, typer.Option("--to", metavar="NAME", callback=words, help="The cell that gets the customer.")]
 TEXTS = {
     "copying": "Copying the rows ...",
-    "copied": "Copied {table} ({tables} of {of}).",
     "held": "Writes are held.",
-    "compared": "Compared {table}: {rows} rows.",
     "switched": "Switched; writes were held for at most {heldSeconds} s at a time.",
     "released": "The source accepts writes again.",
     "deleted": "Deleted {rows} rows of {table}.",
@@ -49,6 +48,9 @@ TEXTS = {
         "you run `keyrack api-key revoke {apiKey} --cell {cell}`."
     ),
 }
+# Steps of one table, of which a move has more than a hundred
+OF_TABLES = {"copied": "Copied {table}", "compared": "Compared {table}"}
+SUMMARIES = {"copied": "Copied {tables:,} tables.", "compared": "Compared {tables:,} tables: {rows:,} rows."}
 
 NEW_ADDRESS = (
     "The new database has taken over, and the old one is read-only. Change {setting} to the new address, and restart "
@@ -71,7 +73,8 @@ def move_customer(customer: Customer, to: To, as_json: Json = False) -> None:
             id = await _id(settings, customer)
             source = cells[await _source(cells, id, to)]
             async with customer_move.open_sides(source, target, id) as sides:
-                moved = await customer_move.move_customer(*sides, id, _reporter(as_json=as_json))
+                with _reporter(as_json=as_json) as report:
+                    moved = await customer_move.move_customer(*sides, id, report)
         value = {
             "customer": id, "from": moved.source, "to": moved.target,
             "heldSeconds": round(moved.held_seconds, 3), "holds": [round(seconds, 3) for seconds in moved.holds],
@@ -98,7 +101,8 @@ def move(
 
     async def work() -> CommandResult:
         async with _whole_cell(name, to) as (source, target):
-            moved = await whole_cell.move_cell(source, target, _reporter(as_json=as_json), is_switch=is_switch)
+            with _reporter(as_json=as_json) as report:
+                moved = await whole_cell.move_cell(source, target, report, is_switch=is_switch)
         value = {"cell": name, "tables": moved.tables, "rows": moved.rows, "switched": moved.is_switched}
         if not moved.is_switched:
             return CommandResult(
@@ -119,7 +123,8 @@ def finish(which: WhichMove, as_json: Json = False) -> None:
         if which.isdecimal():
             customer = int(which)
             async with _open_move(customer) as (source, target):
-                await customer_move.finish_move(source, target, customer, _reporter(as_json=as_json))
+                with _reporter(as_json=as_json) as report:
+                    await customer_move.finish_move(source, target, customer, report)
             cell = source.cell.name
             text = f"The rows of customer {customer} in cell {cell} are deleted."
             return CommandResult({"customer": customer, "cell": cell}, text)
@@ -152,7 +157,8 @@ def undo(
 
 async def _undo_customer(customer: int, *, as_json: bool) -> CommandResult:
     async with _open_move(customer) as (source, target):
-        switched_at = await customer_move.undo_move(source, target, customer, _reporter(as_json=as_json))
+        with _reporter(as_json=as_json) as report:
+            switched_at = await customer_move.undo_move(source, target, customer, report)
         is_here = await source.fetchval(IS_HERE, customer)
     cell = source.cell.name
     value = {"customer": customer, "cell": cell, "rowsAsOf": switched_at}
@@ -176,19 +182,56 @@ def _run(work: Callable[[], Coroutine[Any, Any, CommandResult]], *, as_json: boo
     explained(lambda: show(asyncio.run(acted()), as_json), as_json=as_json)
 
 
-def _reporter(*, as_json: bool) -> Report:
+@contextmanager
+def _reporter(*, as_json: bool) -> Generator[Report]:
     """Prints each step.
 
     That is a line of JSON on standard output, or of text on standard error.
     """
+    if as_json:
+        yield lambda step: typer.echo(as_text(dict(step)))
+        return
+    printer = StepPrinter()
+    try:
+        yield printer.print_step
+    finally:
+        printer.end_phase()
 
-    def report(step: Mapping[str, Any]) -> None:
-        if as_json:
-            typer.echo(as_text(dict(step)))
-        else:
-            typer.echo(visible(TEXTS[step["step"]].format(**step)), err=True)
 
-    return report
+class StepPrinter:
+    """Prints the steps of a move as text.
+
+    All tables of a phase have one line. It shows their progress meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._display = ExitStack()
+        self._show_progress: ProgressReporter | None = None
+        self._phase = ""  # the step of a table that came last; empty outside of these steps
+        self._tables = self._rows = 0
+
+    def print_step(self, step: Mapping[str, Any]) -> None:
+        """Print a step, or count that of a table."""
+        name = step["step"]
+        if name != self._phase:
+            self.end_phase()
+        if name not in OF_TABLES:
+            typer.echo(visible(TEXTS[name].format(**step)), err=True)
+            return
+        self._phase = name
+        self._tables += 1
+        self._rows += step.get("rows", 0)
+        if self._show_progress is None:
+            self._show_progress = self._display.enter_context(progress())
+        self._show_progress(visible(OF_TABLES[name].format(**step)), step.get("tables"), step.get("of"))
+
+    def end_phase(self) -> None:
+        """Print the summary of the counted steps."""
+        self._display.close()
+        self._show_progress = None
+        if self._phase:
+            typer.echo(SUMMARIES[self._phase].format(tables=self._tables, rows=self._rows), err=True)
+        self._phase, self._tables, self._rows = "", 0, 0
 
 
 @asynccontextmanager

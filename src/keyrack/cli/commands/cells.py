@@ -236,7 +236,7 @@ def check(state: State = None, as_json: Json = False) -> None:
     def run() -> None:
         findings = asyncio.run(_examined(read_settings(state)))
         flat = [(cell, finding) for cell, rows in findings.items() for finding in rows]
-        level = verdict([finding for _, finding in flat])
+        level = verdict([finding for _, finding in flat if finding.level is not Severity.UNKNOWN])
         if as_json:
             show(CommandResult({"verdict": WORDS[level], "keyrack": __version__, "checks": [
                 {"cell": None if cell == ALL else cell, "result": WORDS[finding.level], "check": finding.code,
@@ -262,7 +262,7 @@ async def _examined(settings: Settings) -> dict[str, list[Finding]]:
             except UNUSABLE as error:
                 findings[cell.name] = [failure("away", explain(error), AWAY)]
         try:
-            findings |= await agreement.examine_all(connected)
+            findings |= await agreement.examine_all(connected, list(findings))
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
             findings[ALL] = [failure("away", explain(error), "Check again.")]
     order = [*(cell.name for cell in settings.all_cells), ALL]
@@ -271,7 +271,8 @@ async def _examined(settings: Settings) -> dict[str, list[Finding]]:
 
 def _lines(findings: dict[str, list[Finding]], level: Severity) -> list[str]:
     screen = Screen()
-    bad = sum(finding.level > Severity.OK for rows in findings.values() for finding in rows)
+    levels = [finding.level for rows in findings.values() for finding in rows]
+    bad = sum(level in (Severity.WARNING, Severity.CRITICAL) for level in levels)
     lines = [screen.verdict(level, f"{len(findings) - (ALL in findings)} cells, {bad or 'no'} findings.")]
     for name, rows in findings.items():
         lines += ["", screen.heading("All cells" if name == ALL else f"Cell {name}")]

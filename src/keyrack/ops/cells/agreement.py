@@ -17,7 +17,7 @@ from keyrack.ops.cells.move_states import KnownMove, Standing, read_moves
 from keyrack.ops.cells.preflight import IS_SUPERUSER, WAL_LEVEL
 from keyrack.ops.doctor.cell_range import examine_identity
 from keyrack.ops.doctor.result import failure, ok, warning
-from keyrack.ops.monitoring.findings import Finding
+from keyrack.ops.monitoring.findings import Finding, Severity
 
 CUSTOMERS = "customers"
 ALL = "all"  # subject of the checks that compare cells
@@ -61,8 +61,19 @@ async def _examine_movability(connection: Connection) -> list[Finding]:
     return [ok("wal-level", "customers can be moved out of this cell")]
 
 
-def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]:
-    """Check that each cell has the extensions that another one has. The argument has them by cell."""
+def _nothing_found(code: str, text: str, unchecked: Sequence[str]) -> Finding:
+    """The result of a check that compares cells and has found nothing.
+
+    `unchecked` has the reason for each cell that was not compared. With any, the text would not be proven.
+    """
+    if unchecked:
+        reasons = " and ".join(unchecked)
+        return Finding(Severity.UNKNOWN, code, f"{code.replace('-', ' ')}: not checked, because {reasons}", "")
+    return ok(code, text)
+
+
+def examine_extensions(extensions: Mapping[str, Sequence[str]], unchecked: Sequence[str] = ()) -> list[Finding]:
+    """Check that each cell has the extensions that another one has. `extensions` has them by cell."""
     of_all = {extension for names in extensions.values() for extension in names}
     lines = [
         warning(
@@ -72,7 +83,7 @@ def examine_extensions(extensions: Mapping[str, Sequence[str]]) -> list[Finding]
         for cell, names in extensions.items()
         if (missing := sorted(of_all.difference(names)))
     ]  # fmt: skip
-    return lines or [ok("extensions", "all cells have the same extensions")]
+    return lines or [_nothing_found("extensions", "all cells have the same extensions", unchecked)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,7 @@ SHARED_KEYS = (
 )  # fmt: skip
 
 
-def examine_moves(moves: Mapping[int, KnownMove]) -> list[Finding]:
+def examine_moves(moves: Mapping[int, KnownMove], unchecked: Sequence[str] = ()) -> list[Finding]:
     """Find moves that a restore of one cell has interrupted. A customer in two cells is found as a shared key."""
     lines: list[Finding] = []
     for move in moves.values():
@@ -138,19 +149,21 @@ def examine_moves(moves: Mapping[int, KnownMove]) -> list[Finding]:
                 lines.append(warning("moves", move.problem, move.remedy))
             case _:
                 pass
-    return lines[:MOST] or [ok("moves", "no restore has interrupted a move of a customer")]
+    return lines[:MOST] or [_nothing_found("moves", "no restore has interrupted a move of a customer", unchecked)]
 
 
-async def examine_shared_keys(connections: Mapping[str, Connection], moves: Mapping[int, KnownMove]) -> list[Finding]:
+async def examine_shared_keys(
+    connections: Mapping[str, Connection], moves: Mapping[int, KnownMove], unchecked: Sequence[str] = ()
+) -> list[Finding]:
     """Find rows that two cells have and may not have.
 
-    The arguments have an open transaction by cell, and the open moves by customer.
+    `connections` has an open transaction by cell, and `moves` the open moves by customer.
     """
-    return [line for shared in SHARED_KEYS for line in await _doubles(connections, shared, moves)]
+    return [line for shared in SHARED_KEYS for line in await _doubles(connections, shared, moves, unchecked)]
 
 
 async def _doubles(
-    connections: Mapping[str, Connection], shared: SharedKey, moves: Mapping[int, KnownMove]
+    connections: Mapping[str, Connection], shared: SharedKey, moves: Mapping[int, KnownMove], unchecked: Sequence[str]
 ) -> list[Finding]:
     lines: list[Finding] = []
     rows: LiteralString = SORTED.replace("{rows}", shared.rows)
@@ -167,7 +180,8 @@ async def _doubles(
             break
     for connection in connections.values():
         await connection.execute("close all")
-    return lines or [ok(shared.code, f"no two cells have the same {shared.code.replace('-', ' ')}")]
+    text = f"no two cells have the same {shared.code.replace('-', ' ')}"
+    return lines or [_nothing_found(shared.code, text, unchecked)]
 
 
 async def _stream(connection: Connection, rows: LiteralString) -> AsyncGenerator[tuple[Any, Any]]:
@@ -203,10 +217,13 @@ async def common_keys(
             yield key, values
 
 
-async def examine_all(connected: Mapping[str, tuple[Cell, Connection]]) -> dict[str, list[Finding]]:
+async def examine_all(
+    connected: Mapping[str, tuple[Cell, Connection]], away: Sequence[str] = ()
+) -> dict[str, list[Finding]]:
     """The findings by cell, and those of all together under `ALL`.
 
-    The argument has each cell with a connection of `reading`. Raises the errors of asyncpg.
+    `connected` has each cell with a connection of `reading`, and `away` the names of the other cells. Raises the errors
+    of asyncpg.
     """
     findings: dict[str, list[Finding]] = {}
     usable: dict[str, Connection] = {}
@@ -216,10 +233,12 @@ async def examine_all(connected: Mapping[str, tuple[Cell, Connection]]) -> dict[
         extensions[name] = await connection.fetchval(EXTENSIONS)
         if findings[name][0].level == 0:  # its schema is that of this release
             usable[name] = connection
+    no_answers = [f"cell {name} is away" for name in away]
+    unchecked = no_answers + [f"cell {name} has another schema" for name in connected if name not in usable]
     moves = await read_moves(usable)
     findings[ALL] = [
-        *examine_extensions(extensions),
-        *examine_moves(moves),
-        *await examine_shared_keys(usable, moves),
+        *examine_extensions(extensions, no_answers),
+        *examine_moves(moves, unchecked),
+        *await examine_shared_keys(usable, moves, unchecked),
     ]
     return findings
