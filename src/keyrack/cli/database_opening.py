@@ -68,8 +68,8 @@ async def running_address(settings: Settings) -> AsyncGenerator[str]:
 async def open_address(settings: Settings, *, older: bool = False) -> AsyncGenerator[str]:
     """The address of the running database.
 
-    Its schema is of this release or, with `older`, of an earlier one. Raises as `running_address` does, `Unavailable`, and
-    `SchemaError`.
+    Its schema is of this release or, with `older`, of an earlier one. Raises as `running_address` does, `Unavailable`,
+    and `SchemaError`.
     """
     async with running_address(settings) as dsn:
         with naming_setting(settings):

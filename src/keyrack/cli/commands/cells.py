@@ -46,7 +46,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the cell: let
 Number = Annotated[
     int | None,
     typer.Option(
-        "--number", min=1, max=MOST_CELLS - 1, help="A number that no cell ever had. Default: the smallest whose ids no cell has."
+        "--number",
+        min=1,
+        max=MOST_CELLS - 1,
+        help="A number that no cell ever had. Default: the smallest whose ids no cell has.",
     ),
 ]
 Url = Annotated[
