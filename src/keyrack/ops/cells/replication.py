@@ -56,9 +56,13 @@ SUBSCRIBE: LiteralString = """
 select format('create subscription %I connection %L publication %I with (create_slot = false, slot_name = %L,'
   ' synchronous_commit = on)', $1::text, $2::text, $1, $1)
 """
-UNSUBSCRIBE: LiteralString = """
+DISABLE: LiteralString = """
 select unnest(array[format('alter subscription %I disable', $1::text),
-  format('alter subscription %I set (slot_name = none)', $1), format('drop subscription %I', $1)])
+  format('alter subscription %I set (slot_name = none)', $1)])
+"""
+UNSUBSCRIBE: LiteralString = "select format('drop subscription %I', $1::text)"
+END_WORKERS: LiteralString = """
+select count(pg_terminate_backend(pid)) from pg_stat_subscription where subid = $1::bigint::oid and pid is not null
 """
 # `r`: the rows are copied and follow the changes
 TABLES: LiteralString = """
@@ -135,16 +139,31 @@ async def wait_for_position(source: Side, customer: int) -> None:
 
 
 async def end_copying(source: Side, target: Side, customer: int) -> None:
-    """Remove subscription, slot and publication, each if it exists."""
+    """Remove subscription, slot and publication, each if it exists.
+
+    The slots go before the subscription. A table that is being copied waits with its slot for all transactions of the
+    source. In one server, `drop subscription` is one of them, and waits for that slot.
+    """
     name = name_of(customer)
     subscription = await target.fetchval(SUBSCRIPTION, name)
     if subscription is not None:
-        for row in await target.fetch(UNSUBSCRIBE, name):
+        for row in await target.fetch(DISABLE, name):
             await target.execute(row[0])
-    while rows := await source.fetch(SLOTS, name, subscription or 0):
+    await _drop_slots(source, target, name, subscription or 0)
+    if subscription is not None:
+        await target.execute(await target.fetchval(UNSUBSCRIBE, name))
+    await source.execute(await source.fetchval(WITHDRAW, name))
+
+
+async def _drop_slots(source: Side, target: Side, name: str, subscription: int) -> None:
+    """Drop all slots of a subscription, also those that its workers still make after it was disabled."""
+    while True:
+        workers = await target.fetchval(END_WORKERS, subscription)
+        rows = await source.fetch(SLOTS, name, subscription)
+        if not rows and not workers:
+            return
         for row in rows:
             if row["active_pid"] is not None:
                 await source.execute(END_SENDER, row["active_pid"])
             await source.execute(DROP_SLOT, row["slot_name"])
         await asyncio.sleep(POLL)
-    await source.execute(await source.fetchval(WITHDRAW, name))
