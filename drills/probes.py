@@ -116,5 +116,7 @@ class Revocations:
                 told = await self._keyrack.command(*arguments, "--cell", self._fleet.cell)
                 return told.get("id", 0), told.get("apiKey", "")
             except RuntimeError as error:
+                if "was already revoked" in str(error):  # by an attempt whose answer was lost
+                    return 0, ""
                 self.failed.append(str(error))
             await asyncio.sleep(0.3)

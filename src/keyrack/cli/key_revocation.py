@@ -39,6 +39,7 @@ class _RevokedKey:
     id: int
     revoked_before: datetime | None
     has_cells: bool  # there are several
+    chosen_cell: str | None  # the one that the caller named
     cells: list[Cell] = field(default_factory=list[Cell])
     failures: dict[str, str] = field(default_factory=dict[str, str])  # the error of each other cell
 
@@ -69,7 +70,7 @@ async def _revoke(
         row = await database.fetchrow(find, id)
     if row is None:
         raise CommandFailed(f"There is no {noun} {id}.")
-    key = _RevokedKey(noun, id, row["revoked_at"], bool(settings.cells))
+    key = _RevokedKey(noun, id, row["revoked_at"], bool(settings.cells), cell_name)
     for cell in settings.all_cells:
         await _revoke_in(cell, table, row["hash"], key)
     return key
@@ -90,12 +91,22 @@ async def _revoke_in(cell: Cell, table: LiteralString, hash: bytes, key: _Revoke
 
 
 def _result(key: _RevokedKey) -> CommandResult:
-    """The result of the command. Raises `CommandFailed` if a cell failed, or if nothing was to be revoked."""
+    """The result of the command. Raises `CommandFailed` if a cell failed, or if nothing was to be revoked.
+
+    If the caller has named a cell, another one that fails is only noted: that cell may be away for days.
+    """
     value: Mapping[str, Any] = {"id": key.id}
     if key.has_cells:
         value = {**value, "cells": [cell.name for cell in key.cells]}
     place = f" in {listed(key.cells)}" if key.has_cells and key.cells else ""
-    if key.failures:
+    if key.failures and key.chosen_cell is not None and key.chosen_cell not in key.failures:
+        value = {**value, "failed": list(key.failures)}
+        typer.echo(
+            f"keyrack: {key.noun} {key.id} was not looked for in {', '.join(key.failures)}, which did not answer. If a "
+            "move has copied it, run the command again when the cell answers.",
+            err=True,
+        )
+    elif key.failures:
         done = f"It is revoked{place}." if place else "The other cells had nothing to revoke."
         raise CommandFailed(
             f"{key.noun} {key.id} was not revoked in {', '.join(key.failures)}, and may be valid there. {done} Run the "

@@ -431,6 +431,12 @@ def test_a_key_is_revoked_in_all_cells(two: TwoCells, noun: str) -> None:
     assert "Cell north: The database cannot be reached" in errors
     assert f"{id} was not revoked in north, and may be valid there. It is revoked in cell main." in errors
     assert two.main.value(is_revoked, id) and not two.north.value(is_revoked, copy)
+    two.main.execute(f"update {table} set revoked_at = null")
+    status, output, errors = outage.quick(noun, "revoke", id, "--cell", "main", "--json")
+    assert status == 0 and json.loads(output) == {"id": id, "cells": ["main"], "failed": ["north"]}
+    assert f"{id} was not looked for in north, which did not answer" in errors
+    status, _, _ = outage.quick(noun, "revoke", copy, "--cell", "north")
+    assert status == 1 and not two.north.value(is_revoked, copy)
     assert operator.value(noun, "revoke", id) == {"id": id, "cells": ["north"]}
     assert two.north.value(is_revoked, copy)
     status, _, errors = operator.quick(noun, "revoke", id)
