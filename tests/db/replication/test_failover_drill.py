@@ -43,7 +43,7 @@ def test_the_failures_of_one_cell_do_not_reach_another() -> None:
 
 def _drill(*options: str) -> str:
     """The output of a drill with one failure. Skips the test if the programs cannot be installed."""
-    command = [sys.executable, "-m", "drills", "failover", "--rounds", "1", "--quiet", "1", "--speed", "0.3", *options]
+    command = [sys.executable, "-m", "drills", "failover", "--rounds", "1", "--quiet", "12", "--speed", "0.5", *options]
     with reachable_directory() as state:
         done = subprocess.run(
             [*command, "--only", "supervised"], cwd=ROOT, env=os.environ | {"KEYRACK_CLUSTER": str(state / "cluster")},
