@@ -156,7 +156,7 @@ async def end_copying(source: Side, target: Side, customer: int) -> None:
 
 
 async def _drop_slots(source: Side, target: Side, name: str, subscription: int) -> None:
-    """Drop all slots of a subscription, also those that its workers still make after it was disabled."""
+    """Drop all slots of a disabled subscription, and end its workers."""
     while True:
         workers = await target.fetchval(END_WORKERS, subscription)
         rows = await source.fetch(SLOTS, name, subscription)
